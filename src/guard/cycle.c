@@ -8,14 +8,13 @@
 #include "guard/guard_site.h"
 
 /* A cycle that has more to do goes on after so many times the time it took. */
-#define REST_FACTOR 3
-#define REST_MIN_MS 100
-#define REST_CUT_MS 1000 /* moves have rested in between */
+#define REST_FACTOR  3
+#define REST_MIN_MS  100
+#define REST_MORE_MS 1000 /* while there is more to move */
 /* A page of moves that takes longer than this is made smaller: runners wait for its row locks. */
 #define PAGE_LONG_NS     (100 * NS_PER_MS)
 #define PAGE_ROWS_MIN    25
 #define PAGE_REST_MAX_MS 2000
-#define MOVES_NS         (10 * NS_PER_S) /* in one cycle, at most */
 /* Blogs of a network are looked for each so many intervals, and no less than once a minute. */
 #define BLOGS_INTERVALS 12
 #define BLOGS_MAX_MS    60000
@@ -65,21 +64,22 @@ static int write_log(struct guard_site *s, const struct site_plan *plan,
         return r;
 }
 
-/* A page of due actions of a hook.  *ret_n: how many were found, 0 when the hook is done with. */
+/* A page of due actions of a hook.  *ret_n: how many were found. */
 static int move_page(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
-                     size_t max, size_t *ret_n)
+                     size_t *ret_n)
 {
         struct site_due_row rows[SITE_ROWS_MAX];
         uint64_t ids[SITE_ROWS_MAX], n_moved = 0;
         struct problem problem;
-        size_t n = 0;
+        size_t n = 0, max = s->move_rows;
         *ret_n = 0;
         int r = store_read_due(&s->store, step, s->now_s + s->horizon_s, rows, max, &n, &problem);
         if (r != OK) {
                 guard_tell_failed(s, &problem);
                 return r;
         }
-        size_t n_found = n;
+        *ret_n = n;
+        s->has_more_to_move = s->has_more_to_move || n == max;
         s->talk.step = step;
         s->talk.rows = rows;
         s->talk.n_rows = n;
@@ -99,7 +99,8 @@ static int move_page(struct guard_site *s, const struct site_plan *plan, struct 
                 ids[i] = rows[i].row.id;
         if (told == OK && n_moved)
                 told = write_log(s, plan, step, ids, n);
-        *ret_n = r == ERR_LOCKED ? 0 : n_found; /* refused by locks: the next cycle tries again */
+        s->has_more_to_move =
+                s->has_more_to_move || r == ERR_LOCKED; /* the next cycle tries again */
         return told;
 }
 
@@ -121,28 +122,21 @@ static void give_way(struct guard_site *s, int64_t took_ns)
                 guard_rest(s, rest_ms < PAGE_REST_MAX_MS ? rest_ms : PAGE_REST_MAX_MS);
 }
 
-static bool may_go_on(struct guard_site *s)
-{
-        return clock_boot_ns() < s->moves_until_ns && !guard_is_interrupted(s);
-}
-
+/* One page of each hook in a cycle: the next survey is a second away, and no hook waits for the
+ * backlog of another. */
 static int do_move(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
                    size_t *budget)
 {
-        size_t n, max;
-        int r = OK;
-        do {
-                int64_t began_ns = clock_boot_ns();
-                max = s->move_rows;
-                r = move_page(s, plan, step, max, &n);
-                int64_t took_ns = clock_boot_ns() - began_ns;
-                *budget -= n < *budget ? n : *budget;
-                adapt_page(s, took_ns);
-                if (r == OK)
-                        r = guard_tick(s);
-                if (r == OK)
-                        give_way(s, took_ns);
-        } while (r == OK && *budget && n == max && may_go_on(s));
+        size_t n;
+        int64_t began_ns = clock_boot_ns();
+        int r = move_page(s, plan, step, &n);
+        int64_t took_ns = clock_boot_ns() - began_ns;
+        *budget -= n < *budget ? n : *budget;
+        adapt_page(s, took_ns);
+        if (r == OK)
+                r = guard_tick(s);
+        if (r == OK)
+                give_way(s, took_ns);
         return r;
 }
 
@@ -280,6 +274,7 @@ int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
         r = guard_talk(s, TALK_SURVEYED);
         site_survey_release(&survey); /* is empty, unless the loop stops and did not take it */
         s->horizon_s = plan->horizon_s;
+        s->has_more_to_move = false;
         r = r == OK ? guard_tick(s) : r;
         for (size_t i = 0; r == OK && i < plan->n_fronts && !guard_is_interrupted(s); i++)
                 r = guard_look_after(s, &plan->fronts[i]);
@@ -294,7 +289,10 @@ int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
         site_survey_release(&found);
         int64_t took_ms = (clock_boot_ns() - began_ns) / NS_PER_MS;
         s->slow_ms = took_ms > s->slow_ms / 2 ? took_ms : s->slow_ms / 2;
-        bool is_cut = r == OK && clock_boot_ns() >= s->moves_until_ns;
-        *ret_rest_ms = is_cut ? REST_CUT_MS : budget ? 0 : took_ms * REST_FACTOR + REST_MIN_MS;
+        *ret_rest_ms = 0;
+        if (!budget)
+                *ret_rest_ms = took_ms * REST_FACTOR + REST_MIN_MS;
+        else if (s->has_more_to_move)
+                *ret_rest_ms = s->interval_ms < REST_MORE_MS ? s->interval_ms : REST_MORE_MS;
         return r;
 }

@@ -72,7 +72,7 @@ struct guard_site {
         int64_t slow_ms;          /* the slowest of the last cycles; half as much with each */
         struct site_plan plan;    /* the last one: it tells what each second's work is */
         size_t move_rows;         /* of one page: fewer while the server is slow */
-        int64_t moves_until_ns;   /* then comes the next survey, whatever is left to move */
+        bool has_more_to_move;    /* than this cycle did */
         int64_t retry_ms;
         int64_t tick_ns, pace_ns; /* when the work of a second, and a look for returns, is due */
         struct store_front_row *found;

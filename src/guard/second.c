@@ -85,9 +85,13 @@ static int put_front(struct guard_site *s, struct problem *problem)
                 return OK;
         s->tries_front = false;
         if (s->store.facts.has_priority)
-                return put_found_front(s, n, problem);
-        return store_date_front(&s->store, plan->critical, plan->n_critical, s->found, n,
-                                guard_now_s(s), &n_changed, problem);
+                r = put_found_front(s, n, problem);
+        else
+                r = store_date_front(&s->store, plan->critical, plan->n_critical, s->found, n,
+                                     guard_now_s(s), &n_changed, problem);
+        if (r == OK || r == ERR_LOCKED)
+                s->front_problem[0] = '\0';
+        return r;
 }
 
 /* A missing privilege is told as advice: the rest of the guard works without it. */
@@ -97,8 +101,6 @@ static int end_front(struct guard_site *s, int r, const struct problem *problem)
                 (void)snprintf(s->front_problem, sizeof(s->front_problem),
                                "Actions of the critical tier are not put in front: %s",
                                problem->detail);
-        else
-                s->front_problem[0] = '\0';
         if (r == OK || r == ERR_LOCKED || r == ERR_FORBIDDEN)
                 return OK;
         if (r != ERR_STOPPING)
@@ -129,23 +131,17 @@ static bool is_series_over(struct guard_site *s, uint64_t id, bool is_seen)
         return is_over;
 }
 
-static int by_series(const void *a, const void *b)
-{
-        const struct front_row *x = a, *y = b;
-        return (x->series > y->series) - (x->series < y->series);
-}
-
 /* Adds the rows of series that have no action now but may have the next one soon. */
 static void keep_series(struct guard_site *s, const struct site_front *front,
                         struct front_row *seen, size_t *n)
 {
         size_t n_seen = *n;
-        qsort(seen, n_seen, sizeof(*seen), by_series);
+        qsort(seen, n_seen, sizeof(*seen), front_by_series);
         for (size_t i = 0; i < front->n_rows; i++) {
                 const struct front_row *row = &front->rows[i];
                 if (!row->series)
                         continue;
-                bool is_seen = bsearch(row, seen, n_seen, sizeof(*seen), by_series) != NULL;
+                bool is_seen = bsearch(row, seen, n_seen, sizeof(*seen), front_by_series) != NULL;
                 if (!is_series_over(s, row->id, is_seen) && !is_seen)
                         seen[(*n)++] = *row;
         }

@@ -31,12 +31,6 @@ static int by_row_id(const void *a, const void *b)
         return (x->id > y->id) - (x->id < y->id);
 }
 
-static int by_series(const void *a, const void *b)
-{
-        const struct front_row *x = a, *y = b;
-        return (x->series > y->series) - (x->series < y->series);
-}
-
 static void front_write(struct core *core, struct slice site, struct slice hook,
                         const struct front_row *rows, size_t n)
 {
@@ -133,10 +127,10 @@ static struct front_look *front_look_new(const struct front *f, const struct sit
         l->asked = asked;
         l->n_old = front_unpack(&f->values, l->old);
         memcpy(l->old_series, l->old, sizeof(l->old));
-        qsort(l->old_series, l->n_old, sizeof(*l->old), by_series);
+        qsort(l->old_series, l->n_old, sizeof(*l->old), front_by_series);
         l->n_seen = n;
         l->seen = front_sorted(seen, n, by_row_id);
-        l->seen_series = front_sorted(seen, n, by_series);
+        l->seen_series = front_sorted(seen, n, front_by_series);
         return l;
 }
 
@@ -153,7 +147,7 @@ static const struct front_row *front_lookup(const struct front_row *rows, size_t
 {
         const struct front_row *row = bsearch(key, rows, n, sizeof(*rows), by_row_id);
         if (!row && key->series)
-                row = bsearch(key, rows_series, n, sizeof(*rows_series), by_series);
+                row = bsearch(key, rows_series, n, sizeof(*rows_series), front_by_series);
         return row;
 }
 

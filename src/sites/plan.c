@@ -2,9 +2,10 @@
  *
  *      tier waits now    due actions of the hook move to a later date;
  *                        batches that were moved and are about to fall due move on
- *      tier runs now     batches come back to their original dates as fast as runners work
- * (stock.h), the most important and then the oldest first; critical ones at once hook was deferred
- * batches stay where they are and run when they fall due often enough
+ *      tier runs now     batches come back in stocks (stock.h), the most important and then the
+ *                        oldest first; those of the critical tier at once
+ *      hook was moved    its batches stay where they are, and run when they fall due
+ *      often enough
  *
  * A hook's tier is asked of the registry each time, so a change of the registry holds from the next
  * cycle.  A plan has a bounded number of steps; what is left follows in the next cycle. */

@@ -66,6 +66,12 @@ const struct front *front_next(const struct state *s, struct slice site, const s
 
 /* ---- rows ---- */
 
+int front_by_series(const void *a, const void *b)
+{
+        const struct front_row *x = a, *y = b;
+        return (x->series > y->series) - (x->series < y->series);
+}
+
 static bool front_read_row(struct reader *r, struct front_row *row)
 {
         if (!reader_left(r))

@@ -42,6 +42,7 @@ struct slice front_hook(const struct front *f);
 const struct front *front_find(const struct state *s, struct slice site, struct slice hook);
 /* All of the site, in no order: start with NULL. */
 const struct front *front_next(const struct state *s, struct slice site, const struct front *f);
+int front_by_series(const void *a, const void *b); /* an order of rows */
 /* The rows, as they are packed; room for FRONT_ROWS_MAX. */
 size_t front_unpack(const struct front_values *v, struct front_row *ret);
 /* Rows by id, none twice. */

@@ -31,7 +31,7 @@ class Bed:
 
     def __init__(self, folder, mode="enforce", site=None, throttle="", by_sql=False, **options):
         self.folder, self.mode, self.options, self.throttle = folder, mode, options, throttle
-        self.by_sql, self.user = by_sql, "weir"
+        self.by_sql, self.user, self.interval = by_sql, "weir", "200ms"
         os.makedirs(folder, exist_ok=True)
         self.load_file = os.path.join(folder, "load")
         self.set_load(CALM)
@@ -69,9 +69,10 @@ target "shop" {
 }
 wordpress "shop" {
         %s user = "%s" password_file = "SECRET" database = "%s" prefix = "%s"
-        target = "shop" mode = "%s" interval = "200ms"
+        target = "shop" mode = "%s" interval = "%s"
         %s
-}""" % (self.throttle, *self.target(), self.where, self.user, self.site.database, self.site.prefix, self.mode, more))
+}""" % (self.throttle, *self.target(), self.where, self.user, self.site.database, self.site.prefix, self.mode,
+         self.interval, more))
         self.server = Server(self.folder, "-c", path)
         return self.server
 

@@ -140,6 +140,23 @@ def not_wanted(folder):
         b.server.stop()
 
 
+@test("between two surveys, an interval apart, payments go in front each second")
+def between_surveys(folder):
+    b, own, _ = shop(folder)
+    b.interval = "1h"
+    b.start()
+    b.wait(lambda s: s["surveyed_ms"] and s["level"] == "normal", "the level, which leads to a survey")
+    wait_priorities(b, dict.fromkeys(own, 0), "in front")
+    for _ in range(2):
+        surveyed = b.state()["surveyed_ms"]
+        for _ in range(2):
+            wait_priorities(b, {b.site.add_async(PAYMENT): 0}, "a new one in front")
+        if b.state()["surveyed_ms"] == surveyed:
+            break
+    equal(b.state()["surveyed_ms"], surveyed, "time of the survey, seconds later")
+    b.server.stop()
+
+
 @test("a runner that puts them first by itself keeps weir from writing")
 def ordered(folder):
     b, own, _ = shop(folder)
