@@ -31,7 +31,7 @@
 
 /* A number of the series that an action belongs to; 0: it runs once. */
 #define SERIES_OF(args)                                                                            \
-        "IF(" STORE_RUNS_ONCE ", 0, GREATEST(CRC32(CONCAT(group_id, ' ', " args ")), 1))"
+        "IF(" STORE_RUNS_ONCE("") ", 0, GREATEST(CRC32(CONCAT(group_id, ' ', " args ")), 1))"
 
 static const char *series_of(const struct store *s)
 {
@@ -196,7 +196,7 @@ int store_see_front(struct store *s, struct slice hook, const struct front_row *
         buf_printf(sql, "SELECT action_id, %s", series_of(s));
         put_forced_index(sql, s, s->facts.hook_index);
         put_hook_is(sql, hook);
-        buf_put_str(sql, IN_FRONT " AND NOT " STORE_RUNS_ONCE " LIMIT ");
+        buf_put_str(sql, IN_FRONT " AND NOT " STORE_RUNS_ONCE("") " LIMIT ");
         buf_printf(sql, "%d", SEEN_ROWS);
         uint64_t before = *ret_n;
         r = take_seen(s, ret, max, ret_n, ret_all, problem);

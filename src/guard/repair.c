@@ -434,8 +434,8 @@ static int count_duplicates(struct repair_look *l, struct slice hook, uint32_t *
 
         buf_put_str(&s->sql,
                     "SELECT SUM(n - 1) FROM (SELECT COUNT(*) AS n FROM (SELECT group_id, "
-                    "CONVERT(args USING utf8mb4) COLLATE utf8mb4_bin AS args, " STORE_RUNS_ONCE
-                    " AS is_once FROM ");
+                    "CONVERT(args USING utf8mb4) COLLATE utf8mb4_bin AS args, " STORE_RUNS_ONCE(
+                            "") " AS is_once FROM ");
         buf_put_str(&s->sql, s->actions);
         look_put_index(&s->sql, s->facts.hook_index);
         buf_put_str(&s->sql, " WHERE hook = ");

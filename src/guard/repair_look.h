@@ -10,10 +10,8 @@
 #define LOOK_LOG_INDEX STORE_LOG_INDEX
 #define LOOK_DAY_S     86400LL
 
-/* Only the classes that are known not to recur: a recurring action has its successor already. */
-#define LOOK_RUNS_ONCE                                                                             \
-        "(a.schedule LIKE 'O:%:\"ActionScheduler\\_SimpleSchedule\":%' OR "                        \
-        "a.schedule LIKE 'O:%:\"ActionScheduler\\_NullSchedule\":%')"
+/* A recurring action has its successor already. */
+#define LOOK_RUNS_ONCE STORE_RUNS_ONCE("a.")
 
 /* Each line of advice that there can be; the last SITE_REPAIRS say why a repair failed. */
 enum advice {

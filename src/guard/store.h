@@ -21,9 +21,9 @@
 #include "sites/survey.h"
 #include "sql/mysql.h"
 
-/* Only the classes that are known not to recur. */
-#define STORE_RUNS_ONCE                                                                            \
-        "(schedule LIKE 'O:%:\"ActionScheduler\\_SimpleSchedule\":%' OR "                          \
+/* Only the classes that are known not to recur; `of`: "", or the alias of the actions and a dot. */
+#define STORE_RUNS_ONCE(of)                                                                        \
+        "(" of "schedule LIKE 'O:%:\"ActionScheduler\\_SimpleSchedule\":%' OR " of                 \
         "schedule LIKE 'O:%:\"ActionScheduler\\_NullSchedule\":%')"
 
 /* The spelling of a hook as a column `h`, and how rows are grouped by it: bytes are compared, and
