@@ -11,7 +11,7 @@
 #define REST_FACTOR  3
 #define REST_MIN_MS  100
 #define REST_MORE_MS 1000 /* while there is more to move */
-/* A page of moves that takes longer than this is made smaller: runners wait for its row locks. */
+/* A page of which a statement takes longer is made smaller: runners wait for its row locks. */
 #define PAGE_LONG_NS     (100 * NS_PER_MS)
 #define PAGE_ROWS_MIN    25
 #define PAGE_REST_MAX_MS 2000
@@ -64,22 +64,13 @@ static int write_log(struct guard_site *s, const struct site_plan *plan,
         return r;
 }
 
-/* A page of due actions of a hook.  *ret_n: how many were found. */
-static int move_page(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
-                     size_t *ret_n)
+/* Into the ledger, and then to their date. */
+static int move_rows(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
+                     struct site_due_row *rows, size_t n, const struct store_claims *claims)
 {
-        struct site_due_row rows[SITE_ROWS_MAX];
         uint64_t ids[SITE_ROWS_MAX], n_moved = 0;
         struct problem problem;
-        size_t n = 0, max = s->move_rows;
-        *ret_n = 0;
-        int r = store_read_due(&s->store, step, s->now_s + s->horizon_s, rows, max, &n, &problem);
-        if (r != OK) {
-                guard_tell_failed(s, &problem);
-                return r;
-        }
-        *ret_n = n;
-        s->has_more_to_move = s->has_more_to_move || n == max;
+        int r = OK;
         s->talk.step = step;
         s->talk.rows = rows;
         s->talk.n_rows = n;
@@ -88,7 +79,7 @@ static int move_page(struct guard_site *s, const struct site_plan *plan, struct 
         n = n ? s->talk.n_rows : 0;
         if (r != OK || !n) /* no room for the ledger: later */
                 return r == ERR_STOPPING ? r : OK;
-        r = store_move(&s->store, rows, n, step->to_s, &n_moved, &problem);
+        r = store_move(&s->store, rows, n, step->to_s, claims, &n_moved, &problem);
         /* After a lost connection nobody knows what was moved. */
         int told = report_step(s, step, n_moved, r != OK && r != ERR_LOCKED);
         if (r != OK && r != ERR_LOCKED) {
@@ -104,21 +95,67 @@ static int move_page(struct guard_site *s, const struct site_plan *plan, struct 
         return told;
 }
 
-static void adapt_page(struct guard_site *s, int64_t took_ns)
+/* A page of due actions of a hook.  *ret_n: how many were found. */
+static int move_page(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
+                     size_t *ret_n)
 {
-        if (took_ns > PAGE_LONG_NS)
+        struct site_due_row rows[SITE_ROWS_MAX];
+        struct problem problem;
+        size_t max = s->move_rows;
+        int r = store_read_due(&s->store, step, s->now_s + s->horizon_s, rows, max, ret_n,
+                               &problem);
+        if (r != OK) {
+                guard_tell_failed(s, &problem);
+                return r;
+        }
+        s->has_more_to_move = s->has_more_to_move || *ret_n == max;
+        return move_rows(s, plan, step, rows, *ret_n, NULL);
+}
+
+/* A runner looks before each of its actions whether the action is still in its claim and due, and
+ * else gives the rest of its batch back and claims anew, what is first in front.  So batches that
+ * were begun end after their current action when what is left in them has to wait.  The rows stay
+ * in the claim until the runner releases it: nobody else can run them meanwhile. */
+int guard_cut_batches(struct guard_site *s)
+{
+        struct store_claims claims;
+        struct problem problem;
+        struct site_plan *plan = &s->plan;
+        int r = store_read_claims(&s->store, &claims, &problem);
+        for (size_t i = 0; r == OK && claims.n && i < plan->n_steps; i++) {
+                struct site_due_row rows[SITE_ROWS_MAX];
+                struct site_step *step = &plan->steps[i];
+                size_t n;
+                if (step->kind != STEP_MOVE)
+                        continue;
+                r = store_read_claimed(&s->store, step, &claims, rows, &n, &problem);
+                if (r != OK)
+                        break;
+                r = move_rows(s, plan, step, rows, n, &claims);
+                if (r != OK)
+                        return r; /* and told */
+        }
+        if (r == OK || r == ERR_STOPPING)
+                return r;
+        guard_tell_failed(s, &problem);
+        return r;
+}
+
+static void adapt_page(struct guard_site *s, int64_t locked_ns)
+{
+        if (locked_ns > PAGE_LONG_NS)
                 s->move_rows = s->move_rows / 2 > PAGE_ROWS_MIN ? s->move_rows / 2 : PAGE_ROWS_MIN;
-        else if (took_ns < PAGE_LONG_NS / 4)
+        else if (locked_ns < PAGE_LONG_NS / 4)
                 s->move_rows = s->move_rows * 2 < SITE_ROWS_MAX ? s->move_rows * 2 : SITE_ROWS_MAX;
 }
 
 /* Front first, moves second: runners wait for the row locks of a page, so after each they have as
- * much time for themselves, and more while actions of the critical tier are late.  Moves never stop
- * for those: what runs instead of being moved is what they wait for. */
-static void give_way(struct guard_site *s, int64_t took_ns)
+ * much time for themselves.  Moves never stop for actions of the critical tier: what runs instead
+ * of being moved is what they wait for. */
+static void give_way(struct guard_site *s, int64_t locked_ns)
 {
-        int64_t rest_ms = (s->is_first_late ? REST_FACTOR : 1) * (took_ns / NS_PER_MS);
-        if (took_ns > PAGE_LONG_NS / 4)
+        int64_t rest_ms = locked_ns / NS_PER_MS;
+        if (locked_ns > PAGE_LONG_NS / 4)
                 guard_rest(s, rest_ms < PAGE_REST_MAX_MS ? rest_ms : PAGE_REST_MAX_MS);
 }
 
@@ -130,13 +167,13 @@ static int do_move(struct guard_site *s, const struct site_plan *plan, struct si
         size_t n;
         int64_t began_ns = clock_boot_ns();
         int r = move_page(s, plan, step, &n);
-        int64_t took_ns = clock_boot_ns() - began_ns;
+        int64_t locked_ns = clock_boot_ns() - began_ns;
         *budget -= n < *budget ? n : *budget;
-        adapt_page(s, took_ns);
+        adapt_page(s, locked_ns);
         if (r == OK)
                 r = guard_tick(s);
         if (r == OK)
-                give_way(s, took_ns);
+                give_way(s, locked_ns);
         return r;
 }
 

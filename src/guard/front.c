@@ -270,7 +270,8 @@ int store_date_front(struct store *s, const struct slice *hooks, size_t n_hooks,
         }
         if (n_due)
                 r = is_behind(s, hooks, n_hooks, first_s, &is, problem);
-        return r == OK && is ? store_move(s, due, n_due, oldest_s - 1, ret_changed, problem) : r;
+        return r == OK && is ? store_move(s, due, n_due, oldest_s - 1, NULL, ret_changed, problem)
+                             : r;
 }
 
 /* ---- the pace of runners ---- */

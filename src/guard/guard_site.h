@@ -76,8 +76,6 @@ struct guard_site {
         int64_t retry_ms;
         int64_t tick_ns, pace_ns; /* when the work of a second, and a look for returns, is due */
         struct store_front_row *found;
-        uint64_t last_due_id; /* of the critical tier, a second ago */
-        bool is_first_late;   /* one of those is still not claimed */
         struct missed {
                 uint64_t id; /* of the ledger's row */
                 int64_t since_ns;
@@ -100,6 +98,9 @@ bool guard_is_interrupted(struct guard_site *s);
 
 /* *ret_rest_ms: 0: until the next interval. */
 int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms) MUST_CHECK;
+/* Actions of the critical tier wait: ends batches that runners have begun, where the rest of them
+ * is to be deferred. */
+int guard_cut_batches(struct guard_site *s) MUST_CHECK;
 /* *budget: rows that may still be changed in this cycle. */
 int guard_do_step(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
                   size_t *budget) MUST_CHECK;

@@ -5,6 +5,10 @@
  * between them, with the conditions that make it harmless: pending, unclaimed, and of the date that
  * it was seen with.  A runner that claimed an action meanwhile and a person who edited it win.
  *
+ * Of a batch that a runner has begun, what is left is moved with another condition: it is in that
+ * claim still.  It stays in it until the runner releases it, which it does before its next action.
+ * A return may come before that, so it asks for no claim: the runner runs the action then.
+ *
  * Each row has its own date, before or after.  In the statement these are two lists,
  *
  *      ELT(INTERVAL(action_id, 17, 23, 42), 'date of 17', 'date of 23', 'date of 42')
@@ -29,6 +33,7 @@
 #define REFUSALS_MAX_MYSQL   2
 #define JITTER_MAX_MS        10
 #define SPELLINGS            8 /* this many times the rows are read when all are of other spellings */
+#define CLAIMED_LOOK         2000 /* actions with a claim, the newest claims first */
 
 /* Before the number in a serialized schedule; see SCHEDULE_DATE. */
 #define MARK "'scheduled_timestamp\";i:'"
@@ -40,8 +45,8 @@
 
 /* ---- reading ---- */
 
-static void put_read_due(struct store *s, const struct site_step *step, int64_t due_by_s,
-                         size_t max)
+/* The cells of read_row(), of actions of the hook. */
+static void put_select(struct store *s, const struct site_step *step, const char *index)
 {
         struct buf *sql = &s->sql;
         buf_put_str(sql, "SELECT action_id, TIMESTAMPDIFF(SECOND, '1970-01-01', "
@@ -49,9 +54,16 @@ static void put_read_due(struct store *s, const struct site_step *step, int64_t 
                          ", CAST(CONVERT(hook USING utf8mb4) AS BINARY) = ");
         mysql_put_text(sql, step->hook);
         buf_printf(sql, " FROM %s FORCE INDEX (", s->actions);
-        mysql_put_name(sql, slice_str(s->facts.hook_index));
+        mysql_put_name(sql, slice_str(index));
         buf_put_str(sql, ") WHERE hook = ");
         mysql_put_text(sql, step->hook);
+}
+
+static void put_read_due(struct store *s, const struct site_step *step, int64_t due_by_s,
+                         size_t max)
+{
+        struct buf *sql = &s->sql;
+        put_select(s, step, s->facts.hook_index);
         /* A zero date cannot be moved and given back. */
         buf_put_str(sql, " AND status = 'pending' AND scheduled_date_gmt >= ");
         store_put_date(sql, step->not_before_s > 0 ? step->not_before_s : 1);
@@ -99,6 +111,58 @@ int store_read_due(struct store *s, const struct site_step *step, int64_t due_by
         return OK;
 }
 
+/* ---- claimed ones ---- */
+
+int store_read_claims(struct store *s, struct store_claims *ret, struct problem *problem)
+{
+        struct mysql_result rows CLEANUP(mysql_result_release) = {0};
+        struct slice cell;
+        struct buf *sql = &s->sql;
+        ret->n = 0;
+        buf_printf(sql, "SELECT claim_id FROM (SELECT claim_id, status FROM %s FORCE INDEX (",
+                   s->actions);
+        mysql_put_name(sql, slice_str(s->facts.claim_index));
+        buf_printf(sql,
+                   ") WHERE claim_id > 0 ORDER BY claim_id DESC LIMIT %d) AS claimed GROUP BY "
+                   "claim_id HAVING SUM(status = 'pending') > 0 AND SUM(status <> 'pending') > 0 "
+                   "LIMIT %d",
+                   CLAIMED_LOOK, STORE_CLAIMS_MAX);
+        int r = store_run(s, &rows, problem);
+        while (r == OK && ret->n < STORE_CLAIMS_MAX && mysql_result_next(&rows, &cell, 1))
+                ret->n += slice_to_u64(cell, &ret->ids[ret->n]);
+        return r;
+}
+
+static void put_claims(struct buf *sql, const struct store_claims *claims)
+{
+        buf_put_str(sql, " AND claim_id IN (");
+        for (size_t i = 0; i < claims->n; i++)
+                buf_printf(sql, "%s%llu", i ? "," : "", (unsigned long long)claims->ids[i]);
+        buf_put_byte(sql, ')');
+}
+
+int store_read_claimed(struct store *s, const struct site_step *step,
+                       const struct store_claims *claims, struct site_due_row *ret, size_t *ret_n,
+                       struct problem *problem)
+{
+        struct mysql_result rows CLEANUP(mysql_result_release) = {0};
+        struct slice cells[4];
+        struct buf *sql = &s->sql;
+        ASSERT(claims->n);
+        *ret_n = 0;
+        put_select(s, step, s->facts.claim_index);
+        put_claims(sql, claims);
+        buf_put_str(sql, " AND status = 'pending' AND scheduled_date_gmt >= ");
+        store_put_date(sql, step->not_before_s > 0 ? step->not_before_s : 1);
+        buf_put_str(sql, " AND scheduled_date_gmt < ");
+        store_put_date(sql, step->to_s);
+        buf_printf(sql, " LIMIT %d", SITE_ROWS_MAX);
+        int r = store_run(s, &rows, problem);
+        while (r == OK && *ret_n < SITE_ROWS_MAX && mysql_result_next(&rows, cells, 4))
+                *ret_n += read_row(cells, &ret[*ret_n]);
+        return r;
+}
+
 /* ---- changing ---- */
 
 /* Rows of one change, by id.  A date of 0 stands for `to_s`, and for any of from_s. */
@@ -112,6 +176,8 @@ struct change {
         size_t n;
         int64_t to_s;          /* of all rows; 0: each has its own */
         const int64_t *from_s; /* two dates that a row may have, 0: none; NULL: each its own */
+        const struct store_claims *claims; /* in which the rows are; NULL: in none */
+        bool is_return;                    /* in whichever claim a row is */
 };
 
 static int order_by_id(const void *a, const void *b)
@@ -163,7 +229,12 @@ static void put_update(struct store *s, const void *ctx, size_t at, size_t n)
         put_target(sql, c, rows, n);
         buf_put_str(sql, " WHERE action_id IN (");
         put_ids(sql, rows, n);
-        buf_put_str(sql, ") AND claim_id = 0 AND status = 'pending' AND scheduled_date_gmt ");
+        buf_put_byte(sql, ')');
+        if (c->claims)
+                put_claims(sql, c->claims);
+        else if (!c->is_return)
+                buf_put_str(sql, " AND claim_id = 0");
+        buf_put_str(sql, " AND status = 'pending' AND scheduled_date_gmt ");
         if (c->from_s) {
                 buf_put_str(sql, "IN (");
                 store_put_date(sql, c->from_s[0] ? c->from_s[0] : c->from_s[1]);
@@ -235,14 +306,14 @@ static int change(struct store *s, struct change *c, uint64_t *ret_moved, struct
 }
 
 int store_move(struct store *s, const struct site_due_row *rows, size_t n, int64_t to_s,
-               uint64_t *ret_moved, struct problem *problem)
+               const struct store_claims *claims, uint64_t *ret_moved, struct problem *problem)
 {
         struct change_row own[SITE_ROWS_MAX];
         ASSERT(n <= SITE_ROWS_MAX && to_s > 0);
         *ret_moved = 0;
         for (size_t i = 0; i < n; i++)
                 own[i] = (struct change_row){.id = rows[i].row.id, .has_s = rows[i].current_s};
-        struct change c = {.rows = own, .n = n, .to_s = to_s};
+        struct change c = {.rows = own, .n = n, .to_s = to_s, .claims = claims};
         return change(s, &c, ret_moved, problem);
 }
 
@@ -257,7 +328,11 @@ static int change_step(struct store *s, const struct site_step *step, int64_t to
         for (size_t i = 0; i < step->n_rows; i++)
                 own[i] = (struct change_row){.id = step->rows[i].id,
                                              .to_s = step->rows[i].original_s};
-        struct change c = {.rows = own, .n = step->n_rows, .to_s = to_s, .from_s = step->from_s};
+        struct change c = {.rows = own,
+                           .n = step->n_rows,
+                           .to_s = to_s,
+                           .from_s = step->from_s,
+                           .is_return = step->kind == STEP_RETURN};
         return change(s, &c, ret_moved, problem);
 }
 

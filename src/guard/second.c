@@ -55,34 +55,29 @@ static int put_found_front(struct guard_site *s, size_t n, struct problem *probl
         return OK;
 }
 
-/* Is one late that was due at the last look already? */
-static void note_late(struct guard_site *s, size_t n)
+static bool is_found_due(const struct guard_site *s, size_t n)
 {
         int64_t now_s = guard_now_s(s);
-        uint64_t last_id = 0;
-        s->is_first_late = false;
-        for (size_t i = 0; i < n; i++) {
-                uint64_t id = s->found[i].row.id;
-                if (s->found[i].date_s > now_s)
-                        continue;
-                s->is_first_late = s->is_first_late || id <= s->last_due_id;
-                last_id = id > last_id ? id : last_id;
-        }
-        s->last_due_id = last_id;
+        for (size_t i = 0; i < n; i++)
+                if (s->found[i].date_s <= now_s)
+                        return true;
+        return false;
 }
 
-static int put_front(struct guard_site *s, struct problem *problem)
+/* *ret_due: one of them is due and no runner has it. */
+static int put_front(struct guard_site *s, bool *ret_due, struct problem *problem)
 {
         const struct site_plan *plan = &s->plan;
         uint64_t n_changed;
         size_t n = 0;
+        *ret_due = false;
         int r = store_find_front(&s->store, plan->critical, plan->n_critical,
                                  guard_now_s(s) + SOON_S, s->found, GUARD_FRONT_FIND, &n, problem);
         if (r != OK)
                 return r;
-        note_late(s, n);
         if (!n || !plan->is_front || (s->front_problem[0] && !s->tries_front))
                 return OK;
+        *ret_due = is_found_due(s, n);
         s->tries_front = false;
         if (s->store.facts.has_priority)
                 r = put_found_front(s, n, problem);
@@ -200,7 +195,7 @@ static int top_up(struct guard_site *s)
 }
 
 /* When the next is due: not before it has rested for as long as it took. */
-static int64_t after(int64_t began_ns, int64_t every_ns)
+static int64_t second_after(int64_t began_ns, int64_t every_ns)
 {
         int64_t took_ns = clock_boot_ns() - began_ns;
         return began_ns + (2 * took_ns > every_ns ? 2 * took_ns : every_ns);
@@ -214,13 +209,16 @@ int guard_tick(struct guard_site *s)
         if (!mysql_conn_is_open(s->store.conn))
                 return OK;
         if (began_ns >= s->tick_ns && s->plan.mode == MODE_ENFORCE && s->plan.n_critical) {
-                r = end_front(s, put_front(s, &problem), &problem);
-                s->tick_ns = after(began_ns, FRONT_NS);
+                bool is_due;
+                r = end_front(s, put_front(s, &is_due, &problem), &problem);
+                if (r == OK && is_due)
+                        r = guard_cut_batches(s);
+                s->tick_ns = second_after(began_ns, FRONT_NS);
         }
         began_ns = clock_boot_ns();
         if (r == OK && s->plan.is_returning && began_ns >= s->pace_ns) {
                 r = top_up(s);
-                s->pace_ns = after(began_ns, PACE_NS);
+                s->pace_ns = second_after(began_ns, PACE_NS);
         }
         return r;
 }

@@ -166,11 +166,24 @@ int store_survey(struct store *s, int64_t horizon_s, struct site_survey *ret,
 int store_read_due(struct store *s, const struct site_step *step, int64_t due_by_s,
                    struct site_due_row *ret, size_t max, size_t *ret_n,
                    struct problem *problem) MUST_CHECK;
-/* Moves these rows to to_s, each only as long as it has its current date.  *ret_moved: how many,
- * after an error as well.  ERR_LOCKED: a part was refused by locks for good, after a few tries with
- * smaller batches and jitter. */
+/* Claims of runners that have begun with the first of their actions and have some left. */
+#define STORE_CLAIMS_MAX 50
+struct store_claims {
+        uint64_t ids[STORE_CLAIMS_MAX];
+        size_t n;
+};
+int store_read_claims(struct store *s, struct store_claims *ret,
+                      struct problem *problem) MUST_CHECK;
+/* As store_read_due(), of what is left in these claims; at most SITE_ROWS_MAX. */
+int store_read_claimed(struct store *s, const struct site_step *step,
+                       const struct store_claims *claims, struct site_due_row *ret, size_t *ret_n,
+                       struct problem *problem) MUST_CHECK;
+/* Moves these rows to to_s, each only as long as it has its current date, and is in one of the
+ * claims; NULL: in none.  *ret_moved: how many, after an error as well.  ERR_LOCKED: a part was
+ * refused by locks for good, after a few tries with smaller batches and jitter. */
 int store_move(struct store *s, const struct site_due_row *rows, size_t n, int64_t to_s,
-               uint64_t *ret_moved, struct problem *problem) MUST_CHECK;
+               const struct store_claims *claims, uint64_t *ret_moved,
+               struct problem *problem) MUST_CHECK;
 /* Keeps of the ids those of pending actions that have that date now: for the log, after a move of
  * which a part was refused. */
 int store_keep_dated(struct store *s, uint64_t *ids, size_t *n, int64_t date_s,

@@ -416,7 +416,7 @@ static struct site_step *add_step(struct planner *p, enum site_step_kind kind, s
 static bool plan_move(struct planner *p, const struct site_hook *h)
 {
         enum tier tier;
-        if (!h->due)
+        if (!h->due && !h->running) /* what runs has a claim, in which more may wait */
                 return true;
         struct gate_answer a = site_decide(p->core, p->site, h->hook, &tier);
         if (!a.would_wait)

@@ -103,7 +103,7 @@ static int tell_changed(uint64_t n, int r)
 static int run_move(char *rest, struct problem *p)
 {
         uint64_t n = 0;
-        int r = store_move(&store, due, n_due, number(&rest), &n, p);
+        int r = store_move(&store, due, n_due, number(&rest), NULL, &n, p);
         return tell_changed(n, r);
 }
 

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import lib_actionscheduler as bed  # noqa: E402
 from lib_guard import (  # noqa: E402
-    NORMAL, PAYMENT, RENEWAL, STORM, SYNC, Bed, maria)
+    CALM, NORMAL, PAYMENT, RENEWAL, STORM, SYNC, Bed, maria)
 from lib_databases import PASSWORD  # noqa: E402
 from harness import equal, expect, main, test, until  # noqa: E402
 
@@ -190,6 +190,43 @@ def claims(folder):
     equal(order[:3], pays, "what ran first")
     equal(len(order), 63, "what ran")
     equal(site.run_twice(), [], "run twice")
+    b.server.stop()
+
+
+@test("batches that were begun end while payments wait, and what was left in them comes back")
+def cut_batches(folder):
+    b = Bed(folder)
+    now, site = int(time.time()), b.site
+    date = {}
+
+    def claim(number, hook, statuses):
+        new = [site.add_simple(hook, now - 100 + i, claim_id=number, status=status)
+               for i, status in enumerate(statuses)]
+        date.update((a, bed.utc(now - 100 + i)) for i, a in enumerate(new))
+        return [a for a, status in zip(new, statuses) if status == "pending"]
+
+    def dates(ids):
+        return [column(site, "scheduled_date_gmt")[a] for a in ids]
+
+    left = claim(81, SYNC, ["complete", "in-progress", "pending", "pending", "pending"])
+    others = claim(82, SYNC, ["pending"] * 3) + claim(83, PAYMENT, ["in-progress", "pending"])
+    before = rest_of(site)
+    b.set_load(STORM)
+    b.start()
+    b.wait(lambda s: s["level"] == "critical" and s["surveyed_ms"], "the storm")
+    seen = b.state()["surveyed_ms"]
+    b.wait(lambda s: s["surveyed_ms"] > seen + 1500, "the work of some seconds")
+    equal(rest_of(site), before, "everything, while no payment waits")
+    site.add_simple(PAYMENT, now - 5)
+    b.wait(lambda s: s["moved"] == 3, "the move")
+    expect(all(d > bed.utc(now + 30) for d in dates(left)), dates(left))
+    equal(dates(others), [date[a] for a in others], "not begun, and important")
+    equal([int(column(site, "claim_id")[a]) for a in left], [81] * 3, "claims")
+    site.sql("UPDATE %s SET claim_id = 0 WHERE action_id = %d" % (site.table("actions"), left[0]))
+    b.set_load(CALM)
+    b.wait(lambda s: s["moved"] == 0, "the way back")
+    equal(dates(left), [date[a] for a in left], "dates, released and still claimed")
+    equal([int(column(site, "claim_id")[a]) for a in left], [0, 81, 81], "claims")
     b.server.stop()
 
 
