@@ -165,9 +165,9 @@ static int do_move(struct guard_site *s, const struct site_plan *plan, struct si
                    size_t *budget)
 {
         size_t n;
-        int64_t began_ns = clock_boot_ns();
+        s->store.longest_ns = 0;
         int r = move_page(s, plan, step, &n);
-        int64_t locked_ns = clock_boot_ns() - began_ns;
+        int64_t locked_ns = s->store.longest_ns;
         *budget -= n < *budget ? n : *budget;
         adapt_page(s, locked_ns);
         if (r == OK)

@@ -271,10 +271,14 @@ int store_change(struct store *s, size_t n, store_put put, const void *ctx, uint
         bool is_refused = false;
         size_t at = 0;
         *ret_changed = 0;
+        s->longest_ns = 0;
         while (at < n && n_left > 0) {
                 size_t step = n - at < s->rows_at_once ? n - at : s->rows_at_once;
                 put(s, ctx, at, step);
+                int64_t began_ns = clock_boot_ns();
                 int r = store_run(s, &none, problem);
+                int64_t took_ns = clock_boot_ns() - began_ns;
+                s->longest_ns = took_ns > s->longest_ns ? took_ns : s->longest_ns;
                 if (r == OK) {
                         *ret_changed += none.affected;
                         s->rows_at_once = grown(s->rows_at_once);

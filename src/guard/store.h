@@ -124,6 +124,7 @@ struct store {
         struct buf sql;        /* the statement being built */
         struct rng rng;        /* jitter */
         unsigned rows_at_once; /* of a move; halved by ERR_LOCKED, grows again to SITE_ROWS_MAX */
+        int64_t longest_ns;    /* the longest statement of the last change: it holds row locks */
         /* Repairs that are looked at in turns. */
         size_t next_repair;
         struct store_memory memory;
