@@ -280,6 +280,17 @@ export function plural(n, one, many)
         return `${fmtNumber(n)} ${Number(n) === 1 ? one : many || `${one}s`}`;
 }
 
+const SIZES = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
+
+export function fmtBytes(n)
+{
+        let size = Number(n);
+        let unit = 0;
+        for (; size >= 1000 && unit < SIZES.length - 1; unit++)
+                size /= 1000;
+        return `${fmtNumber(unit ? Number(size.toPrecision(3)) : size)} ${SIZES[unit]}`;
+}
+
 const UNITS = [['d', 86400000], ['h', 3600000], ['min', 60000], ['s', 1000]];
 
 /* 95000 -> "1 min 35 s": two units at most. */

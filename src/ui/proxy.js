@@ -12,6 +12,7 @@ import {
         copyLine,
         covered,
         facts,
+        fmtBytes,
         fmtNumber,
         h,
         note,
@@ -24,7 +25,7 @@ import {
 } from './lib.js';
 import {cards, crumbs, isBusy, runTimes, styled} from './parts.js';
 import {classesPanel, rulesHere} from './proxy_classes.js';
-import {clientsPanel, explainPanel, fmtBytes, heldPanel, statementsPanel} from './proxy_traffic.js';
+import {clientsPanel, explainPanel, heldPanel, statementsPanel} from './proxy_traffic.js';
 import {modeControl} from './settings.js';
 
 export const title = (params) => (params.name === undefined ? 'SQL' : `SQL: ${params.name}`);

@@ -23,17 +23,6 @@ const CLIENTS = 100;
 const STATEMENTS = 50;
 const HELD = 5;
 
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
-
-export function fmtBytes(n)
-{
-        let size = Number(n);
-        let unit = 0;
-        for (; size >= 1000 && unit < UNITS.length - 1; unit++)
-                size /= 1000;
-        return `${fmtNumber(unit ? Number(size.toPrecision(3)) : size)} ${UNITS[unit]}`;
-}
-
 /* --- clients ---------------------------------------------------------------------------------- */
 
 /* state of the API: word of its badge, what it means. */
