@@ -225,6 +225,12 @@ for (const payload of ['<img src=x onerror=window.__xss=1>',
 
 /* --- a real site ------------------------------------------------------------------------------ */
 
+/* What the page asks for now and then, it asks for at once when its tab comes into sight. */
+function comesIntoSight(page)
+{
+        return page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+}
+
 const ago = (seconds) => Math.floor(Date.now() / 1000) - seconds;
 
 /* A site with three syncs and a payment that are due, its weir, and a page of it. */
@@ -239,7 +245,16 @@ async function guarded(t, mode)
                 site.syncs.push(await site.call('add_simple', ['klaviyo_sync', ago(60)]));
         site.payment = await site.call('add_simple', ['wc_payment', ago(60)]);
         site.date = async (id) => (await site.call('action', [id])).scheduled_date_gmt;
+        /* The page shows it soon after weir knows it: an answer to what the page asks for now and
+         * then must not be waited for. */
+        site.is = async (what, test) => {
+                await until(async () => test(await server.get('sites/shop')), what);
+                if (site.page)
+                        await comesIntoSight(site.page);
+        };
+        await site.is('4 due', (s) => s.due === 4);
         const page = await t.page(server, '#/sites/shop');
+        site.page = page;
         const card = page.getByRole('region', {name: 'State'});
         await says(page, card, /4due/);
         return {site, server, page, card};
@@ -251,6 +266,7 @@ test('the mode is changed on the page, and moved actions are seen until they are
                 const [id] = site.syncs;
                 const date = await site.date(id);
                 server.load(20);
+                await site.is('3 to be moved', (s) => s.would_move === 3);
                 await says(page, card, /load critical.*3would be moved/s);
                 const mode = page.getByLabel('Mode of site shop');
                 await mode.selectOption('enforce');
@@ -260,6 +276,7 @@ test('the mode is changed on the page, and moved actions are seen until they are
                 equal(await site.date(id), date, 'date in the mode observe');
                 await mode.selectOption('enforce');
                 await answer(page, 'Change to enforce');
+                await site.is('3 moved', (s) => s.due === 1 && s.moved === 3);
                 await says(page, card, /1due.*3moved/s);
                 expect(await site.date(id) > date, 'its date was not moved');
                 await says(page, page.getByRole('region', {name: 'Last moves'}),
@@ -268,6 +285,7 @@ test('the mode is changed on the page, and moved actions are seen until they are
                 await says(page, 'dialog', /3 actions were moved and not given back yet/);
                 await answer(page, 'Keep as it is');
                 server.load(0);
+                await site.is('none moved', (s) => s.due === 4 && s.moved === 0);
                 await says(page, card, /load normal.*4due.*0moved/s);
                 equal(await site.date(id), date, 'date when the load is over');
                 await page.to('#/settings?match=site.shop');
@@ -297,6 +315,7 @@ test('a moved action tells why, its original date and its log', async (t) => {
 test('a lock of the site is seen and taken away', async (t) => {
         const {server, page} = await guarded(t, 'observe');
         await server.post('sites/shop/locks/nightly%2Fexport', {ttl: 600});
+        await comesIntoSight(page);
         await page.getByRole('button', {name: 'Take away lock nightly/export'}).click();
         await answer(page, 'Take it away');
         await toast(page, 'Lock nightly/export was taken away.');
@@ -304,17 +323,23 @@ test('a lock of the site is seen and taken away', async (t) => {
 });
 
 test('a site that is switched off says so, and what it does not tell', async (t) => {
-        const {server, page, card} = await guarded(t, 'enforce');
+        const {site, server, page, card} = await guarded(t, 'enforce');
         server.load(20);
+        await site.is('3 moved', (s) => s.moved === 3);
         await says(page, card, /3moved/);
         await page.getByLabel('Mode of site shop').selectOption('off');
         await answer(page, 'Change to off');
         await says(page, card, /is off.*Moved actions run at the date that they were moved to/s);
         page.watch.allow(/status of 503.*\/v1\/sites\/shop\/(actions|locks)/);
         const panel = page.getByRole('region', {name: 'Actions', exact: true});
+        const answered = () => server.get('sites/shop/actions').catch(() => null);
+        await until(async () => !await answered(), 'no answer of the site');
+        await comesIntoSight(page);
         await says(page, panel, /Not available: The site is off/);
         await page.getByLabel('Mode of site shop').selectOption('enforce');
         await answer(page, 'Change to enforce');
+        await until(answered, 'an answer of the site');
+        await comesIntoSight(page);
         await says(page, card, /enforce.*3moved/s);
         await until(async () => !/Not available/.test(await panel.textContent()), 'its actions');
 });
@@ -322,11 +347,13 @@ test('a site that is switched off says so, and what it does not tell', async (t)
 test('what is wrong with a site is told in plain words', async (t) => {
         const {site, page, card} = await guarded(t, 'observe');
         await site.call('sql', ['RENAME TABLE wp_actionscheduler_actions TO wp_away']);
+        await site.is('an error', (s) => s.error);
         await says(page, card, /weir cannot look after this site: .*wp_actionscheduler_actions/s);
+        page.watch.allow(/the server responded with a status of [45]\d\d.*\/v1\/sites\/shop/);
         await site.call('sql', ['RENAME TABLE wp_away TO wp_actionscheduler_actions']);
+        await site.is('no error', (s) => !s.error);
         await until(
                 async () => !/cannot look after/.test(await card.textContent()), 'its recovery');
-        page.watch.allow(/the server responded with a status of [45]\d\d.*\/v1\/sites\/shop/);
 });
 
 run();
