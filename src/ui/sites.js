@@ -1,8 +1,9 @@
 /* Sites: what weir sees and does at the Action Scheduler of each WordPress site.
  *
  * A card tells how a site is; its own screen adds hooks, repairs, advice, the last moves, its
- * actions and its locks (site_actions.js).  Cards are answered from weir's memory, actions and
- * locks by the site's database: these are asked for less often. */
+ * actions and its locks (site_actions.js), and a report (site_report.js).  Cards are answered from
+ * weir's memory, actions and locks by the site's database: these are asked for less often, and the
+ * report only when a person wants it. */
 import {
         append,
         badge,
@@ -30,6 +31,7 @@ import {actionLink,
         hostOf,
         locksPanel,
         outside} from './site_actions.js';
+import {reportPanel} from './site_report.js';
 
 export const title = (params) => {
         if (params.name === undefined)
@@ -404,10 +406,11 @@ async function siteScreen(root, params, ctx)
         const repairs = repairsPanel(name);
         const advice = advicePanel();
         const last = lastPanel(ctx, name);
+        const report = reportPanel(ctx, name);
         const actions = actionsPanel(ctx, name, params);
         const locks = h('div');
         append(box, main.node, advice.node, hooks.node, last.node,
-                h('div.grid', {}, repairs.node, locks), actions.node);
+                h('div.grid', {}, repairs.node, locks), report.node, actions.node);
         append(root, crumbs(ctx, 'sites', 'All sites'), box);
         /* Who comes by a number of a card wants to see the actions that it counts. */
         const begin = async () => {

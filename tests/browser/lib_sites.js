@@ -170,6 +170,41 @@ function reason(name, id)
         };
 }
 
+/* Large tables, of whose actions the server knows only a part. */
+function report(name)
+{
+        const figure = (text, count, seconds = 0, estimate = false) =>
+                ({name: text, count, estimate, seconds});
+        const table = (word, rows, bytes) => ({name: `actionscheduler_${word}`, rows, bytes});
+        return {
+                tables: [
+                        table('actions', 1402311, 812646400), table('logs', 4198233, 612368384),
+                        table('claims', 12, 32768), table('groups', 21, 32768)
+                ],
+                statuses: [
+                        figure('pending', 3211), figure('in-progress', 8),
+                        figure('complete', 1391002, 0, true), figure('failed', 417),
+                        figure('canceled', 0)
+                ],
+                days: Array.from({length: 7},
+                        (_, i) =>
+                                figure(`2026-11-${27 - i}`, i ? 41000 - 900 * i : 17211, 0, true)),
+                pending: [figure(name('hook'), 1640, 0, true), figure('wc_payment_capture', 3)],
+                created: [figure(name('hook'), 31022, 0, true), figure('wc_yearly', 0, 0, true)],
+                failed: [figure(name('hook'), 401), figure('woocommerce_run_update', 16)],
+                past_due: [],
+                slowest: [figure('erp_export', 3, 5400, true), figure(name('hook'), 811, 0, true)],
+                past: 1204000,
+                past_lines: 3612000,
+                past_bytes: 1191182336,
+                past_estimate: true,
+                finished_per_day: 41210,
+                deleted_per_second: 640,
+                duplicates: 3,
+                advice: [name('advice')],
+        };
+}
+
 /* The answer to one request; parts: of its path after v1/sites. */
 function answerTo(world, name, method, [which, what, id], query)
 {
@@ -179,6 +214,8 @@ function answerTo(world, name, method, [which, what, id], query)
                 return site(name, world.rows.find((r) => r.name === which));
         if (what === 'actions')
                 return id === undefined ? actions(name, query) : reason(name, Number(id));
+        if (what === 'report')
+                return report(name);
         if (method === 'GET')
                 return {locks: world.locks};
         const isHeld = world.locks.some((l) => l.key === id);
@@ -186,19 +223,24 @@ function answerTo(world, name, method, [which, what, id], query)
         return {released: isHeld};
 }
 
-/* Answers for a page.  rows: what differs, of each site.  What was asked for is in `asked`. */
+/* Answers for a page.  rows: what differs, of each site.  What was asked for is in `asked`; a
+ * report is refused with `refusal`. */
 export async function fakeSites(page, name = plainSite, rows = [{}])
 {
         const world = {
                 rows: rows.map((more) => siteRow(name, more)),
                 locks: [{key: name('key'), fence: 1763306000123456, expires_ms: NOW + 10 * MINUTE}],
                 asked: [],
+                refusal: '',
         };
         await page.route(/\/v1\/sites(\/|\?|$)/, (route) => {
                 const request = route.request();
                 const url = new URL(request.url());
                 const parts = url.pathname.split('/').slice(3).map(decodeURIComponent);
                 world.asked.push(`${request.method()} ${parts.join(' ')}${url.search}`);
+                if (world.refusal && parts[1] === 'report')
+                        return route.fulfill(
+                                {status: 503, json: {code: 'BUSY', detail: world.refusal}});
                 return route.fulfill(
                         {json: answerTo(world, name, request.method(), parts, url.searchParams)});
         });

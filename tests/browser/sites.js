@@ -42,6 +42,14 @@ const ROWS = [
 /* Where answers about sites are made up, nothing is changed in weir. */
 const unchanged = once((t) => t.server({target: true}));
 
+const reportOf = (page) => page.getByRole('region', {name: 'Report', exact: true});
+
+async function openReport(page)
+{
+        await reportOf(page).locator('summary').click();
+        await says(page, reportOf(page), /Read at/);
+}
+
 async function faked(t, where, {name, rows, ...options} = {})
 {
         const page = await t.page(await unchanged(), '#/settings', options);
@@ -66,6 +74,8 @@ test('sites are shown without a serious finding, in light and dark', async (t) =
         const page = await faked(t, '#/sites', {rows: ROWS});
         for (const [name, hash] of Object.entries(SCREENS)) {
                 await page.to(hash);
+                if (name === 'site')
+                        await openReport(page);
                 await isCalm(page);
                 equal(await page.locator('.missing').allTextContents(), [], name);
                 await isForPeople(page, name);
@@ -88,6 +98,8 @@ test('no screen of sites is wider than the window, however long the texts are', 
                 });
                 for (const [where, hash] of Object.entries(SCREENS)) {
                         await page.to(hash.replace('shop', name('site')));
+                        if (where === 'site')
+                                await openReport(page);
                         await isCalm(page);
                         if (as === 'narrow')
                                 await shot(page, `sites-${where}-${as}`);
@@ -198,6 +210,57 @@ test('a lock is taken away only after a question', async (t) => {
         await page.getByText('No lock is held.').waitFor();
 });
 
+/* --- the report ------------------------------------------------------------------------------- */
+
+test('the report is read when it is opened and by its button, and at no other time', async (t) => {
+        const page = await faked(t, '#/sites/shop');
+        const reads = () => page.world.asked.filter((x) => x === 'GET shop report').length;
+        const again = reportOf(page).getByRole('button', {name: 'Read again'});
+        await isCalm(page);
+        equal(reads(), 0, 'reports before anybody wants one');
+        await reportOf(page).locator('summary').focus();
+        await page.keyboard.press('Enter');
+        await says(page, reportOf(page), /Read at \d\d:\d\d:\d\d/);
+        await comesIntoSight(page);
+        equal(reads(), 1, 'reports after it was opened');
+
+        page.world.refusal = 'the site is busy: ask again';
+        page.watch.allow(/status of 503.*\/v1\/sites\/shop\/report/);
+        await again.click();
+        await says(page, reportOf(page), /Not available: The site is busy: ask again\..*813 MB/s);
+        page.world.refusal = '';
+        await again.click();
+        await until(
+                async () => await reportOf(page).locator('.missing').count() === 0, 'its answer');
+        equal(reads(), 3, 'reports');
+
+        const failed = page.getByRole('region', {name: 'Failed of shop'});
+        await failed.getByRole('link', {name: 'klaviyo_sync'}).click();
+        await until(() => page.world.asked.includes(
+                            'GET shop actions?status=failed&hook=klaviyo_sync&limit=25'),
+                'its failed actions');
+        await page.goBack();
+        await says(page, reportOf(page), /Read at/);
+        equal(reads(), 3, 'reports after the way to its actions and back');
+        await reportOf(page).locator('summary').click();
+        await reportOf(page).locator('summary').click();
+        await until(() => reads() === 4, 'a report that was closed and opened');
+});
+
+test('a list of the report says what is estimated, and a sentence when it is empty', async (t) => {
+        const page = await faked(t, '#/sites/shop');
+        await openReport(page);
+        const list = (name) => page.getByRole('region', {name: `${name} of shop`});
+        await says(page, list('Tables'), /actionscheduler_actionsabout 1,402,311about 813 MB/);
+        await says(page, list('Actions by status'), /pending3,211.*completeabout 1,391,002/);
+        await says(
+                page, list('Completed by day'), /2026-11-27about 17,211.*2026-11-21about 35,600/);
+        await says(page, list('Slowest'), /erp_export31 h 30 minklaviyo_sync811under 1 s/);
+        await says(page, list('Scheduled most'), /klaviyo_syncabout 31,022wc_yearlyless than 1/);
+        await says(page, reportOf(page),
+                /No action is past due\..*Past their timeabout 1,204,000.*The rest takesabout 31 min 22 s/);
+});
+
 /* --- hostile texts ---------------------------------------------------------------------------- */
 
 for (const payload of ['<img src=x onerror=window.__xss=1>',
@@ -209,6 +272,8 @@ for (const payload of ['<img src=x onerror=window.__xss=1>',
                         const page = await faked(t, '#/sites', {name});
                         for (const [where, hash] of Object.entries(SCREENS)) {
                                 await page.to(hash);
+                                if (where === 'site')
+                                        await openReport(page);
                                 await isCalm(page);
                                 await page.locator('#main').filter({hasText: payload}).waitFor();
                                 await isClean(page, where);
@@ -330,18 +395,22 @@ test('a site that is switched off says so, and what it does not tell', async (t)
         await page.getByLabel('Mode of site shop').selectOption('off');
         await answer(page, 'Change to off');
         await says(page, card, /is off.*Moved actions run at the date that they were moved to/s);
-        page.watch.allow(/status of 503.*\/v1\/sites\/shop\/(actions|locks)/);
+        page.watch.allow(/status of 503.*\/v1\/sites\/shop\/(actions|locks|report)/);
         const panel = page.getByRole('region', {name: 'Actions', exact: true});
         const answered = () => server.get('sites/shop/actions').catch(() => null);
         await until(async () => !await answered(), 'no answer of the site');
         await comesIntoSight(page);
         await says(page, panel, /Not available: The site is off/);
+        await reportOf(page).locator('summary').click();
+        await says(page, reportOf(page), /Not available: The site is off/);
         await page.getByLabel('Mode of site shop').selectOption('enforce');
         await answer(page, 'Change to enforce');
         await until(answered, 'an answer of the site');
         await comesIntoSight(page);
         await says(page, card, /enforce.*3moved/s);
         await until(async () => !/Not available/.test(await panel.textContent()), 'its actions');
+        await reportOf(page).getByRole('button', {name: 'Read again'}).click();
+        await says(page, reportOf(page), /klaviyo_sync3.*pending4.*failed0.*No action has failed/s);
 });
 
 test('what is wrong with a site is told in plain words', async (t) => {
@@ -350,6 +419,8 @@ test('what is wrong with a site is told in plain words', async (t) => {
         await site.is('an error', (s) => s.error);
         await says(page, card, /weir cannot look after this site: .*wp_actionscheduler_actions/s);
         page.watch.allow(/the server responded with a status of [45]\d\d.*\/v1\/sites\/shop/);
+        await reportOf(page).locator('summary').click();
+        await says(page, reportOf(page), /Not available: .*wp_actionscheduler_actions/s);
         await site.call('sql', ['RENAME TABLE wp_away TO wp_actionscheduler_actions']);
         await site.is('no error', (s) => !s.error);
         await until(
