@@ -19,7 +19,8 @@
 #define STEPS_MAX 100
 /* Dates of moved actions are spread over this share of the delay, so that they do not fall due
  * together. */
-#define SPREAD 10
+#define SPREAD      10
+#define GRAIN_MAX_S 60 /* runners move to multiples of this */
 /* Of the log, for one batch: at most 500 rows of two varints, when it is proposed and when it ends.
  */
 #define BATCH_BYTES 32768
@@ -130,6 +131,19 @@ static int64_t later_s(struct core *core, int64_t now_s, int64_t delay_s)
                (int64_t)rng_below(core->options.rng, (uint64_t)(delay_s / SPREAD) + 1);
 }
 
+/* No move goes further: the longest delay of the matrix, spread, and a runner's full minute. */
+static int64_t reach_s(const struct core *core)
+{
+        uint32_t longest_ms = 0;
+        for (size_t i = 0; i < LEVELS; i++)
+                for (size_t k = 0; k < TIERS; k++) {
+                        uint32_t delay_ms = core->throttle->policy.delay_ms[i][k];
+                        longest_ms = delay_ms > longest_ms ? delay_ms : longest_ms;
+                }
+        int64_t delay_s = whole_delay_s(core, longest_ms);
+        return delay_s + delay_s / SPREAD + GRAIN_MAX_S;
+}
+
 /* Originals before this have waited long enough when they would be moved to to_s; 0: none has. */
 static int64_t not_before_s(const struct core *core, int64_t to_s)
 {
@@ -137,12 +151,18 @@ static int64_t not_before_s(const struct core *core, int64_t to_s)
         return max_ms ? to_s - (int64_t)(max_ms / MS_PER_S) : 0;
 }
 
-static int admit_batch(struct core *core, struct problem *problem)
+int site_add_batch(struct core *core, const struct moved_values *v, uint64_t *ret_number,
+                   struct problem *problem)
 {
         if (core->state.things[THING_MOVED].len >= SITE_BATCHES_MAX)
                 return problem_set(problem, ERR_LIMIT, "%d batches of moved actions are kept",
                                    SITE_BATCHES_MAX);
-        return core_admit(core, BATCH_BYTES, 0, problem);
+        int r = core_admit(core, BATCH_BYTES, 0, problem);
+        if (r != OK)
+                return r;
+        *ret_number = next_number(core);
+        write_batch(core, v, *ret_number);
+        return OK;
 }
 
 /* How many actions of the hook may still be deferred in this hour. */
@@ -230,10 +250,10 @@ int sites_propose(struct core *core, struct slice site, struct site_step *step,
         step->n_noted = n_kept < SITE_NOTED_MAX ? n_kept : SITE_NOTED_MAX;
         memcpy(step->noted, kept + n_kept - step->n_noted, step->n_noted * sizeof(*kept));
         const struct moved *open = find_open(core, s, step->hook, step->to_s, n_kept);
-        int r = open ? core_admit(core, BATCH_BYTES, 0, problem) : admit_batch(core, problem);
-        if (r != OK)
-                return r;
         if (open) { /* small pages make no small batches */
+                int r = core_admit(core, BATCH_BYTES, 0, problem);
+                if (r != OK)
+                        return r;
                 step->batch = open->number;
                 join_batch(core, open, kept, n_kept);
                 return OK;
@@ -244,9 +264,7 @@ int sites_propose(struct core *core, struct slice site, struct site_step *step,
                                  .date_s = step->to_s,
                                  .made_s = s->survey.now_s};
         moved_pack(&v, kept, n_kept, &packed);
-        step->batch = next_number(core);
-        write_batch(core, &v, step->batch);
-        return OK;
+        return site_add_batch(core, &v, &step->batch, problem);
 }
 
 int sites_propose_shift(struct core *core, struct slice site, struct site_step *step,
@@ -298,7 +316,7 @@ int site_defer(struct core *core, struct site *s, struct slice hook, struct site
         *ret_to_s = 0;
         if (!a.would_wait || site_mode(core, s) != MODE_ENFORCE)
                 return OK;
-        grain_s = grain_s < 1 ? 1 : grain_s > 60 ? 60 : grain_s;
+        grain_s = grain_s < 1 ? 1 : grain_s > GRAIN_MAX_S ? GRAIN_MAX_S : grain_s;
         step.to_s = later_s(core, core->now.wall_ms / MS_PER_S, delay_s) + grain_s - 1;
         step.to_s -= step.to_s % grain_s;
         row->is_async = true; /* the caller does not tell; the ledger does */
@@ -621,6 +639,7 @@ static void plan_begin(struct core *core, struct site *s, struct site_plan *ret)
         ret->is_lost_critical = s->is_lost_critical && ret->mode == MODE_ENFORCE;
         ret->is_calm = site_level(core, s) == LEVEL_NORMAL && !site_is_guess(core, s);
         ret->horizon_s = horizon_of(s);
+        ret->reach_s = reach_s(core);
         ret->steps = arena_array(&ret->arena, STEPS_MAX, sizeof(*ret->steps));
         char *reason = arena_alloc(&ret->arena, SITE_TEXT);
         ASSERT(ret->steps && reason);

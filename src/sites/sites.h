@@ -72,6 +72,13 @@ int sites_propose_shift(struct core *core, struct slice site, struct site_step *
 void sites_stepped(struct core *core, struct slice site, const struct site_step *step,
                    uint64_t n_changed, bool is_refused);
 
+/* Actions at the date of a move, of any hooks.  Keeps those that are not in the ledger (*n gets
+ * smaller).  is_taken: writes them into it, as if weir had moved them just now, as far as the site
+ * is in enforce and the ledger has room; *n: how many.  They are in it when the open batch of the
+ * core is durable, and return like all others. */
+void sites_take_strays(struct core *core, struct slice site, struct site_stray *rows, size_t *n,
+                       bool is_taken);
+
 /* Actions of a hook whose priority is about to become 0.  Leaves out those that must not (*n gets
  * smaller), and writes down what they have; they may be changed when the open batch of the core is
  * durable.  Sorts the rows by id. */

@@ -83,6 +83,9 @@ void site_put_reason(const struct core *core, const struct site *s, char *ret);
 /* Hooks of the site that have batches, in no order: start with NULL. */
 const struct moved_hook *site_next_hook(const struct core *core, const struct site *s,
                                         const struct moved_hook *h);
+/* A new batch of the ledger, with packed rows. */
+int site_add_batch(struct core *core, const struct moved_values *v, uint64_t *ret_number,
+                   struct problem *problem) MUST_CHECK;
 /* One action that its own runner moves. */
 int site_defer(struct core *core, struct site *s, struct slice hook, struct site_due_row *row,
                int64_t *ret_to_s, struct problem *problem) MUST_CHECK;

@@ -86,6 +86,13 @@ struct site_due_row {
         bool is_async; /* its schedule has no date: the original is current_s, or in the ledger */
 };
 
+/* One that stands at the date of a move, by the last line of its log. */
+struct site_stray {
+        struct slice hook;
+        struct site_row row; /* with the date that it gets back: earlier than date_s */
+        int64_t date_s;      /* that it has now */
+};
+
 /* What happens at the site now, while moved actions may return. */
 struct site_pace {
         bool is_idle;     /* nothing but the critical tier has been due for a second */
@@ -132,6 +139,7 @@ struct site_plan {
         enum gate_mode repairs[SITE_REPAIRS]; /* off, observe or enforce */
         bool is_lost_critical; /* lost actions of the critical tier are set pending in any case */
         int64_t horizon_s;     /* of the next survey: what falls due before then counts as due */
+        int64_t reach_s;       /* no move goes further than this from now */
         const char *reason;    /* for the action's log: "the database is under load (critical)" */
         struct site_step *steps;
         size_t n_steps;

@@ -169,6 +169,18 @@ static int64_t original_of(const struct rig *rig, const char *hook, uint64_t id,
         return ask.is_found ? ask.original_s : 0;
 }
 
+static struct site_stray stray(const char *hook, uint64_t id, int64_t original_s, int64_t date_s)
+{
+        return (struct site_stray){slice_str(hook), {id, original_s}, date_s};
+}
+
+static size_t take_strays(struct rig *rig, struct site_stray *rows, size_t n, bool is_taken)
+{
+        sites_take_strays(rig->core, blog, rows, &n, is_taken);
+        rig_turn(rig);
+        return n;
+}
+
 static void assert_delay(const struct rig *rig, const struct site_step *step, int64_t delay_s)
 {
         assert_in_range(step->to_s - now_s(rig), delay_s, delay_s + delay_s / 10);
@@ -239,6 +251,7 @@ static void actions_of_tiers_that_wait_move_by_the_delay_of_the_matrix(void **un
         assert_delay(&rig, &plan.steps[2], 3600);
         assert_int_equal(plan.steps[2].not_before_s, 0);
         assert_int_equal(plan.horizon_s, INTERVAL_S);
+        assert_int_equal(plan.reach_s, 3600 + 360 + 60);
         assert_false(plan.is_calm);
         has(plan.reason, "critical");
         site_plan_release(&plan);
@@ -856,6 +869,8 @@ static void a_ledger_that_is_full_refuses_new_batches_only(void **unused)
         uint64_t seq = rig.log.last_seq;
         size_t n = 1;
         assert_int_equal(sites_propose(rig.core, blog, &step, &row, &n, &problem), ERR_LIMIT);
+        struct site_stray lost = stray("sync", row.row.id, now_s(&rig), now_s(&rig) + 900);
+        assert_int_equal(take_strays(&rig, &lost, 1, true), 0);
         rig_turn(&rig);
         assert_int_equal(rig.log.last_seq, seq);
         sites_stepped(rig.core, blog, &step, 0, false);
@@ -988,6 +1003,69 @@ static void a_return_that_was_refused_stays_in_the_ledger(void **unused)
 }
 
 /* ---- SITEDEFER ---- */
+
+/* ---- moves that weir does not know any more ---- */
+
+static void a_move_that_the_ledger_does_not_know_comes_into_it_and_returns(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        (void)move(&rig, "sync", 1, 3, 3600); /* known: 1, 2, 3 */
+        int64_t now = now_s(&rig), at = now + 3600;
+        struct site_stray rows[] = {
+                stray("sync", 2, now - 70, at),     stray("sync", 7, now - 50, at),
+                stray("sync", 3, now - 40, at + 1), stray("news", 2, now - 30, at),
+                stray("sync", 5, now - 60, at),     stray("sync", 5, now - 60, at),
+                stray("sync", 8, at, at),           stray("sync", 9, at + 1, at),
+                stray("sync", 10, 0, at),           stray("", 11, now, at),
+                stray("sync", 12, now, INT64_MAX),  stray("sync", 13, INT64_MIN, at),
+        };
+        struct site_stray again[ARRAY_LEN(rows)];
+        memcpy(again, rows, sizeof(rows));
+        assert_int_equal(take_strays(&rig, again, ARRAY_LEN(rows), false), 4);
+        assert_int_equal(n_batches(&rig), 1);
+        memcpy(again, rows, sizeof(rows));
+        assert_int_equal(take_strays(&rig, again, ARRAY_LEN(rows), true), 4);
+        assert_int_equal(n_batches(&rig), 4); /* by hook and date */
+        restart(&rig, 20);
+        assert_int_equal(original_of(&rig, "sync", 5, at), now - 60);
+        assert_int_equal(original_of(&rig, "sync", 7, at), now - 50);
+        assert_int_equal(original_of(&rig, "sync", 3, at + 1), now - 40);
+        assert_int_equal(original_of(&rig, "news", 2, at), now - 30);
+        assert_int_equal(original_of(&rig, "sync", 2, at), now - 99); /* as it was */
+        memcpy(again, rows, sizeof(rows));
+        assert_int_equal(take_strays(&rig, again, ARRAY_LEN(rows), true), 0);
+        survey(&rig, &plan, NULL); /* their tier waits, and so do they */
+        assert_int_equal(plan.n_steps, 0);
+        site_plan_release(&plan);
+        sample_for(&rig, 1, 100);
+        survey(&rig, &plan, NULL);
+        site_plan_release(&plan);
+        assert_int_equal(topped_up(&rig, 250, true), 7);
+        assert_int_equal(n_batches(&rig), 0);
+        rig_release(&rig);
+}
+
+static void only_a_site_in_enforce_takes_such_moves(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_OBSERVE, 20);
+        int64_t now = now_s(&rig);
+        struct site_stray row = stray("sync", 7, now - 50, now + 900);
+        assert_int_equal(take_strays(&rig, &row, 1, false), 1);
+        assert_int_equal(take_strays(&rig, &row, 1, true), 0);
+        set_network(&rig, true); /* and one that leaves takes nothing on */
+        row = stray("sync", 7, now - 50, now + 900);
+        assert_int_equal(take_strays(&rig, &row, 1, true), 0);
+        size_t n = 1;
+        sites_take_strays(rig.core, SLICE_LIT("gone"), &row, &n, true);
+        assert_int_equal(n, 0);
+        assert_int_equal(n_batches(&rig), 0);
+        rig_release(&rig);
+}
 
 static void runners_defer_single_actions_into_shared_batches(void **unused)
 {
@@ -1390,6 +1468,8 @@ int main(void)
                 cmocka_unit_test(a_rise_of_the_level_stops_the_way_back),
                 cmocka_unit_test(actions_of_a_hook_that_became_critical_return_at_once),
                 cmocka_unit_test(a_return_that_was_refused_stays_in_the_ledger),
+                cmocka_unit_test(a_move_that_the_ledger_does_not_know_comes_into_it_and_returns),
+                cmocka_unit_test(only_a_site_in_enforce_takes_such_moves),
                 cmocka_unit_test(runners_defer_single_actions_into_shared_batches),
                 cmocka_unit_test(a_runner_waits_until_something_may_run),
                 cmocka_unit_test(runners_are_capped_while_more_than_the_critical_tier_may_run),
