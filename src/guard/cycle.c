@@ -223,6 +223,17 @@ static struct site_survey copy_for_repairs(const struct site_survey *v)
         return ret;
 }
 
+int guard_take_strays(void *ctx, struct site_stray *rows, size_t *n, bool is_taken)
+{
+        struct guard_site *s = ctx;
+        s->talk.strays = rows;
+        s->talk.n_rows = *n;
+        s->talk.is_taken = is_taken;
+        int r = guard_talk(s, TALK_STRAYS);
+        *n = r == OK ? s->talk.n_rows : 0;
+        return r;
+}
+
 static int repair(struct guard_site *s, const struct site_plan *plan, struct site_survey *found)
 {
         struct problem problem;
@@ -290,6 +301,8 @@ int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
         size_t budget = GUARD_ROWS_PER_CYCLE;
         int64_t began_ns = clock_boot_ns();
         int r = store_open(&s->store, mode, &problem);
+        if (r == OK && mode == MODE_ENFORCE)
+                r = store_take_place(&s->store, &problem);
         s->tries_front = true;
         if (r == ERR_NOTFOUND && s->options->is_network && s->store.facts.has_no_tables)
                 return tell_empty(s);

@@ -179,9 +179,13 @@ static void hear(struct guard_site *s)
                 free(s->blogs);
                 s->blogs = TAKE_PTR(t->blogs);
                 break;
+        case TALK_STRAYS:
+                sites_take_strays(core, name, t->strays, &t->n_rows, t->is_taken);
+                break;
         }
         bool must_be_durable = t->kind == TALK_PROPOSE || t->kind == TALK_SHIFT ||
-                               (t->kind == TALK_FRONT && t->n_rows);
+                               (t->kind == TALK_FRONT && t->n_rows) ||
+                               (t->kind == TALK_STRAYS && t->is_taken && t->n_rows);
         if (must_be_durable && t->result == OK) {
                 t->durable_seq = core_reply_seq(core);
                 t->state = HANDLED;
@@ -355,6 +359,7 @@ int guard_start(struct guard *g, const struct store_options *options, int64_t in
         (void)pthread_mutex_init(&s->lock, NULL);
         (void)pthread_cond_init(&s->answered, NULL);
         store_init(&s->store, options, s->stop_fd);
+        s->store.ledger = (struct store_ledger){guard_take_strays, s};
         list_push_back(&g->sites, &s->link);
         int r = s->stop_fd < 0 || s->wake_fd < 0 ? errno : start_thread(s);
         if (r != 0) {

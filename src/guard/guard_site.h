@@ -24,6 +24,7 @@ enum talk_kind {
         TALK_FRONTED,
         TALK_TOP_UP,
         TALK_BLOGS,
+        TALK_STRAYS,
 };
 
 struct talk {
@@ -44,6 +45,8 @@ struct talk {
         struct front_row *fronts;       /* n_rows of them */
         const struct site_front *asked; /* which they are the answer to */
         bool is_all;
+        struct site_stray *strays; /* n_rows of them */
+        bool is_taken;             /* into the ledger */
         struct site_pace pace;
         struct network_blogs *blogs; /* the loop takes it */
 };
@@ -104,6 +107,9 @@ int guard_cut_batches(struct guard_site *s) MUST_CHECK;
 /* *budget: rows that may still be changed in this cycle. */
 int guard_do_step(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
                   size_t *budget) MUST_CHECK;
+
+/* Of struct store_ledger; ctx: the site. */
+int guard_take_strays(void *ctx, struct site_stray *rows, size_t *n, bool is_taken) MUST_CHECK;
 
 /* Of a network, when it is due: reads its blogs and tells the loop. */
 int guard_look_for_blogs(struct guard_site *s) MUST_CHECK;

@@ -35,14 +35,6 @@
 #define SPELLINGS            8 /* this many times the rows are read when all are of other spellings */
 #define CLAIMED_LOOK         2000 /* actions with a claim, the newest claims first */
 
-/* Before the number in a serialized schedule; see SCHEDULE_DATE. */
-#define MARK "'scheduled_timestamp\";i:'"
-/* The date for which the action was made; 0: its schedule has none.  Taken out by the server,
- * because schedules are long. */
-#define SCHEDULE_DATE                                                                              \
-        "IF(LOCATE(" MARK ", schedule) > 0, CAST(SUBSTRING_INDEX(SUBSTRING_INDEX("                 \
-        "SUBSTRING_INDEX(schedule, " MARK ", 2), " MARK ", -1), ';', 1) AS SIGNED), 0)"
-
 /* ---- reading ---- */
 
 /* The cells of read_row(), of actions of the hook. */
@@ -50,7 +42,7 @@ static void put_select(struct store *s, const struct site_step *step, const char
 {
         struct buf *sql = &s->sql;
         buf_put_str(sql, "SELECT action_id, TIMESTAMPDIFF(SECOND, '1970-01-01', "
-                         "scheduled_date_gmt), " SCHEDULE_DATE
+                         "scheduled_date_gmt), " STORE_SCHEDULE_DATE
                          ", CAST(CONVERT(hook USING utf8mb4) AS BINARY) = ");
         mysql_put_text(sql, step->hook);
         buf_printf(sql, " FROM %s FORCE INDEX (", s->actions);

@@ -13,6 +13,7 @@
  *      RETRIES      status of a failed action       -> pending, with a later date (retry.c)
  *      CLAIMS       claim_id of a pending action    -> 0
  *      CLAIM_ROWS   row of the claims table         deleted
+ *      RESTORED     nothing here: the ledger takes it, and it returns like others (stray.c)
  *      RETENTION    finished action and its log     deleted, between cycles (purge.c)
  *
  * A repair never waits for a row lock.  One that meets a lock ends its look; the fault is still
@@ -506,6 +507,7 @@ static const struct chore EACH_CYCLE[] = {
 static const struct chore IN_TURN[] = {
         {REPAIR_CLAIM_ROWS, look_at_claim_rows},
         {REPAIR_RETENTION, look_at_retention},
+        {REPAIR_RESTORED, look_at_restored},
         {REPAIR_DUPLICATES, look_at_duplicates},
         {SITE_REPAIRS, look_around},
 };

@@ -27,6 +27,7 @@ enum advice {
         ADVICE_RETRIES,
         ADVICE_RETENTION, /* how much there is to delete */
         ADVICE_PURGE,     /* why deleting stopped */
+        ADVICE_RESTORED,  /* why weir does not take strays */
         ADVICE_TROUBLE,
         ADVICES = ADVICE_TROUBLE + SITE_REPAIRS + 1,
 };
@@ -69,6 +70,8 @@ void look_put_failed(struct store *s, const struct store_walk *w, int64_t from_s
 
 /* retry.c */
 int look_at_retries(struct repair_look *l) MUST_CHECK;
+/* stray.c */
+int look_at_restored(struct repair_look *l) MUST_CHECK;
 /* retention.c */
 int look_at_retention(struct repair_look *l) MUST_CHECK;
 /* advice.c: what a person should look at, one look in turn, and what the survey itself says. */

@@ -690,7 +690,7 @@ static int connect_anew(struct store *s, struct problem *problem)
                                    .deadline_ns =
                                            clock_boot_ns() + s->options->timeout_ms * NS_PER_MS,
                                    .timeout_ms = s->options->timeout_ms};
-        s->is_known = false;
+        s->is_known = s->has_place = false;
         int r = mysql_conn_connect(s->conn, &w, problem);
         return r == OK ? OK : connect_problem(s, r, problem);
 }

@@ -26,6 +26,14 @@
         "(" of "schedule LIKE 'O:%:\"ActionScheduler\\_SimpleSchedule\":%' OR " of                 \
         "schedule LIKE 'O:%:\"ActionScheduler\\_NullSchedule\":%')"
 
+/* The date for which an action was made; 0: its schedule has none.  Taken out by the server,
+ * because schedules are long. */
+#define STORE_SCHEDULE_MARK "'scheduled_timestamp\";i:'"
+#define STORE_SCHEDULE_DATE                                                                        \
+        "IF(LOCATE(" STORE_SCHEDULE_MARK ", schedule) > 0, CAST(SUBSTRING_INDEX(SUBSTRING_INDEX("  \
+        "SUBSTRING_INDEX(schedule, " STORE_SCHEDULE_MARK ", 2), " STORE_SCHEDULE_MARK              \
+        ", -1), ';', 1) AS SIGNED), 0)"
+
 /* The spelling of a hook as a column `h`, and how rows are grouped by it: bytes are compared, and
  * the length, because this collation of both servers does not see spaces at the end.  The server
  * keeps a column of CAST(... AS BINARY) as a BLOB, and each temporary table that has one on disk.
@@ -102,7 +110,7 @@ struct store_purge {
 #define STORE_ADVICE_LINES 24
 struct store_memory {
         uint32_t found[SITE_REPAIRS];
-        struct store_walk lost, retries, claims, claim_rows, duplicates;
+        struct store_walk lost, retries, claims, claim_rows, duplicates, strays;
         uint32_t retry_given_up; /* of this pass: all their retries failed */
         uint32_t given_up;       /* lost actions of this pass that weir set pending often enough */
         struct store_purge purge;
@@ -111,11 +119,21 @@ struct store_memory {
         char advice[STORE_ADVICE_LINES][STORE_ADVICE_MAX]; /* "": nothing to say */
 };
 
+/* Who has the ledger of moved actions; take NULL: nobody can be asked, as in a check from outside.
+ * Like sites_take_strays(): keeps the rows that are not in it, and with is_taken writes them into
+ * it.  ERR_STOPPING: there is no answer. */
+struct store_ledger {
+        int (*take)(void *ctx, struct site_stray *rows, size_t *n, bool is_taken);
+        void *ctx;
+};
+
 struct store {
         const struct store_options *options;
+        struct store_ledger ledger;
         struct mysql_conn *conn;
         int stop_fd;
         struct store_facts facts;
+        bool has_place;              /* on this connection; see store_take_place() */
         bool is_known;               /* facts are true of this connection */
         enum gate_mode checked_mode; /* the privileges that this mode needs are there */
         /* Names of its tables, in backquotes. */
@@ -256,6 +274,18 @@ int store_purge(struct store *s, const struct site_plan *plan, int64_t now_s,
 int64_t store_purge_due_ns(const struct store *s, const struct site_plan *plan);
 /* How many were deleted since it told last; at most once a minute it is more than 0. */
 uint32_t store_purge_tell(struct store *s);
+
+/* stray.c: shows other guards of this site that it is there, as long as the connection is open.  OK
+ * also when all places are taken, or the server has none to give; it tries again when called again.
+ */
+int store_take_place(struct store *s, struct problem *problem) MUST_CHECK;
+/* The date that an action gets back which stands at date_s; 0: it stays there.  schedule_s: of its
+ * schedule, 0: none; runs_once: it does not recur; line_s: when the log said that it was moved. */
+struct store_stray {
+        int64_t date_s, schedule_s, line_s;
+        bool runs_once;
+};
+int64_t store_stray_original_s(const struct store_stray *stray, int64_t now_s);
 
 /* retry.c: how long the next retry waits, after so many. */
 int64_t store_retry_wait_s(const struct store_retry *rule, uint32_t n_before);

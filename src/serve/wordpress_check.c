@@ -225,6 +225,8 @@ static void tell_repairs(struct check *c, const struct site_survey *v)
 #undef X
         };
         for (size_t i = 0; i < SITE_REPAIRS; i++) {
+                if (i == REPAIR_RESTORED) /* only the server has the ledger */
+                        continue;
                 bool is_setting = i != REPAIR_PAST_DUE && i != REPAIR_DUPLICATES;
                 enum gate_mode mode = c->site->repairs[i];
                 uint32_t n = v->faults[i].found;

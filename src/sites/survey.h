@@ -32,6 +32,7 @@
         X(CLAIM_ROWS, "claim_rows", "old claims without actions")                                  \
         X(RETENTION, "retention", "finished actions past their time")                              \
         X(RETRIES, "retries", "failed, and named by a retry rule")                                 \
+        X(RESTORED, "restored", "at the date of a move that weir does not know any more")          \
         X(PAST_DUE, "past_due", "due for more than a day; only reported")                          \
         X(DUPLICATES, "duplicates", "pending twice with the same arguments; only reported")
 enum site_repair {

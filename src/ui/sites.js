@@ -316,6 +316,7 @@ const REPAIRS = {
         claim_rows: 'Empty claims',
         retention: 'Old finished actions',
         retries: 'Failed, to be retried',
+        restored: 'Forgotten moves',
         past_due: 'Past due',
         duplicates: 'Duplicates',
 };

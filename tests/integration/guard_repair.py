@@ -20,8 +20,8 @@ from lib_actionscheduler import (Runner, Site, counted, guard_program, quote,  #
                                  user_counters, utc)
 from lib_databases import Maria  # noqa: E402
 
-REPAIRS = ("lost", "claims", "claim_rows", "retention", "retries", "past_due", "duplicates")
-TURNS = 4           # cycles until each of the dearer looks had its turn
+REPAIRS = ("lost", "claims", "claim_rows", "retention", "retries", "restored", "past_due", "duplicates")
+TURNS = 5           # cycles until each of the dearer looks had its turn
 DAY = 86400
 TIMEOUT = 300       # of a claim
 KEPT = 31 * DAY
@@ -706,6 +706,150 @@ def retry_among_many(_):
             guard.cycle()
             n += 1
             expect(n < 60, "the walk did not come by")
+
+
+# ---------------------------------------------------------------- moves that weir does not know
+
+
+AHEAD = 3000        # seconds to the date of a move; a look reaches further (REACH_S of guard_store.c)
+ASYNC_S = 400       # since the line of a move was written
+
+
+def left(shop, action, to=None, line=None):
+    """As a backup has it that was taken after the action was moved: its later date, and the line of that."""
+    at = int(time.time())
+    to = at + AHEAD if to is None else to
+    shop.sql("UPDATE %s SET scheduled_date_gmt = %s, scheduled_date_local = %s WHERE action_id = %d" % (
+        shop.table("actions"), quote(utc(to)), quote(utc(to + shop.local_s)), action))
+    shop.log(action, line or "weir: deferred to %s UTC, tier normal: the database is under load" % utc(to))
+    shop.sql("UPDATE %s SET log_date_gmt = %s WHERE action_id = %d" % (
+        shop.table("logs"), quote(utc(at - ASYNC_S)), action))
+    return to
+
+
+@test("actions at the date of a forgotten move are counted in observe, and taken with their dates in enforce")
+def restored(_):
+    shop, now = site(), int(time.time())
+    made = [(shop.add_simple("sync", now - 100), now - 100), (shop.add_interval("Sync", now - 90, 3600), now - 90),
+            (shop.add_cron("sync", now - now % 300, "*/5 * * * *"), now - now % 300),
+            (shop.add_simple("sync", now + 60), now + 60), (shop.add_async("mail"), now - ASYNC_S)]
+    hooks = ["sync", "Sync", "sync", "sync", "mail"]
+    to = [left(shop, action) for action, _ in made]
+    with Guard(shop) as guard:
+        before = shop.checksum()
+        equal(guard.cycles(mode="observe")["restored"], [5, 0], "in observe")
+        equal(guard.cycles(mode="enforce", restored="observe")["restored"], [5, 0], "this repair in observe")
+        equal(guard.cycles(mode="enforce", restored="off")["restored"], [0, 0], "off")
+        guard("ledger", *(action for action, _ in made))
+        equal(guard.cycles()["restored"], [0, 0], "known")
+        guard("ledger")
+        equal(shop.checksum(), before, "tables")
+        taken = []
+        for _ in range(TURNS):
+            said = guard.cycle()
+            taken += said["taken"]
+            expect(said["restored"] in ([5, said["restored"][1]], [0, 0]), said)
+        for row in taken:
+            expect(row[0] != made[4][0] or abs(row[2] - made[4][1]) <= 2, "the date of the line: %s" % row)
+        equal(sorted(row[:2] + ([row[2]] if row[0] != made[4][0] else []) + [row[3]] for row in taken),
+              sorted([action, hook] + ([back] if action != made[4][0] else []) + [at]
+                     for (action, back), hook, at in zip(made, hooks, to)), "taken")
+        for action, _ in made:
+            expect(shop.logs(action)[-1].startswith("weir: known again as moved"), shop.logs(action))
+        equal(guard.cycles()["restored"], [0, 0], "afterwards")
+
+
+@test("an action that only looks like a forgotten move stays")
+def not_restored(_):
+    shop, now = site(), int(time.time())
+    ahead, kept = now + AHEAD, []
+
+    def keep(add, *words, to=None, line=None, **columns):
+        kept.append(add(*words, **columns))
+        left(shop, kept[-1], to, line)
+        return kept[-1]
+    simple = shop.add_simple
+    edited = keep(simple, "edited", now - 9)
+    shop.sql("UPDATE %s SET scheduled_date_gmt = scheduled_date_gmt + INTERVAL 1 SECOND WHERE action_id = %d" % (
+        shop.table("actions"), edited))
+    shop.log(keep(simple, "returned", now - 9), "weir: returned to its date; the database is calm again")
+    shop.log(keep(simple, "moved on", now - 9), "weir: deferred to %s UTC, tier high: x" % utc(ahead + 60))
+    for _ in range(3):
+        shop.log(kept[-1], "action changed")
+    many = keep(simple, "too often", now - 9)
+    for _ in range(3):
+        shop.log(many, "weir: known again as moved")
+    for word, status in (("a", "in-progress"), ("b", "complete"), ("c", "failed"), ("d", "canceled")):
+        keep(simple, word, now - 9, status=status)
+    keep(simple, "claimed", now - 9, claim_id=7, last_attempt_gmt=utc(now))
+    keep(simple, "foreign", now - 9, line="somebody: weir: deferred to %s UTC" % utc(ahead))
+    keep(simple, "cut", now - 9, line="weir: deferred to %s" % utc(ahead)[:-3])
+    keep(simple, "earlier than its schedule", ahead + 60)
+    keep(simple, "at its schedule", ahead, to=ahead)
+    keep(shop._add, "odd", now - 9, now - 9, 'O:8:"stdClass":0:{}')
+    keep(simple, "due", now - 900, to=now - 60)
+    keep(simple, "far", now - 900, to=now + 2 * 3600)
+    kept.append(simple("never moved", ahead))
+    before = watch(shop, kept)
+    with Guard(shop) as guard:
+        for _ in range(TURNS):
+            said = guard.cycle()
+            equal((said["restored"], said["taken"]), ([0, 0], []), "restored")
+    for action in kept:
+        unchanged(shop, action, before[action])
+
+
+@test("nothing is taken while another weir is connected, and its connection is named")
+def restored_beside_another(_):
+    shop, now = site(), int(time.time())
+    action = shop.add_simple("sync", now - 100)
+    left(shop, action)
+    with Guard(shop) as guard:
+        with Guard(shop) as other:
+            equal(other.cycle()["restored"][1], 0, "the other is there")  # it has its place
+            said = guard.cycles()
+            equal(said["restored"], [1, 0], "beside it")
+            expect("another weir guards the site (connection " in said["advice"], said["advice"])
+            with Guard(shop) as third:      # there is no place for it
+                said = third.cycles()
+                equal(said["restored"], [1, 0], "without a place")
+                expect("another weir" in said["advice"], said["advice"])
+            sums = shop.checksum()
+            equal(guard.cycles(mode="observe")["restored"], [1, 0], "in observe")
+            equal(shop.checksum(), sums, "tables")
+        until(lambda: not shop.sql("SELECT 1 FROM information_schema.PROCESSLIST WHERE user = 'weir' LIMIT 1, 1"),
+              what="the other is gone")
+        said = guard.cycles()
+        equal((said["restored"][1], said["advice"]), (1, ""), "alone")
+    blog = site(prefix="wp_2_")     # another site, with a place of its own
+    left(blog, blog.add_simple("sync", now - 100))
+    with Guard(shop) as one, Guard(blog) as two:
+        one.cycle()
+        equal(two.cycles()["restored"], [1, 1], "a site beside another")
+
+
+@test("forgotten moves are found among many pending actions, page by page, and a look reads few rows")
+def restored_among_many(_):
+    shop, now = site(), int(time.time())
+    shop.add_many(3000, ["a", "b"], now + 60, AHEAD, is_logged=True)
+    shop.add_many(3000, ["a", "b"], now + 2 * DAY, DAY)      # beyond the reach of a move
+    wanted = []
+    for i in range(1200):
+        wanted.append(shop.add_simple("sync", now - 100 + i // 20))
+    shop.sql("UPDATE %s SET scheduled_date_gmt = %s WHERE hook = 'sync'" % (
+        shop.table("actions"), quote(utc(now + 900))))
+    shop.sql("INSERT INTO %s (action_id, message, log_date_gmt, log_date_local) SELECT action_id, %s, %s, %s FROM %s"
+             " WHERE hook = 'sync'" % (shop.table("logs"), quote("weir: deferred to %s UTC, x" % utc(now + 900)),
+                                       quote(utc(now)), quote(utc(now)), shop.table("actions")))
+    with Guard(shop) as guard:
+        taken = []
+        for _ in range(9 * TURNS):      # 4,200 actions, 500 at a look
+            taken += [row[0] for row in guard.cycle()["taken"]]
+        equal(sorted(taken), wanted, "taken")
+        with counted(user_counters, maria(), "weir") as used:
+            for _ in range(TURNS):
+                guard.cycle(mode="observe", duplicates="off")
+        expect(used["ROWS_READ"] < 12000, "%d rows read" % used["ROWS_READ"])
 
 
 # ---------------------------------------------------------------- reports and advice

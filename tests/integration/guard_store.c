@@ -16,8 +16,9 @@
  *
  * With a line of JSON as the answer, "-" for an empty word, and keys in hex:
  *
- *      repair MODE CALM R1...R7 [HOOK...]   a survey and its repairs; R: the modes of the repairs,
+ *      repair MODE CALM R1...R8 [HOOK...]   a survey and its repairs; R: the modes of the repairs,
  *                                      HOOK: at most two of the critical tier
+ *      ledger [ID...]                  what the loop has in its ledger, as repairs ask it
  *      purge MODE CALM RETENTION       a slice, whenever the next may begin
  *      report
  *      actions STATUS HOOK BELOW LIMIT [ID...]
@@ -227,6 +228,40 @@ static void say(struct slice text)
         (void)putchar('"');
 }
 
+/* Stands for the loop. */
+#define REACH_S 4020
+static uint64_t ledger[2000];
+static size_t n_ledger, n_taken;
+static struct site_stray taken[SITE_ROWS_MAX]; /* at the last look */
+
+static int take_strays(void *ctx, struct site_stray *strays, size_t *n, bool is_taken)
+{
+        size_t n_kept = 0;
+        (void)ctx;
+        for (size_t i = 0; i < *n; i++) {
+                bool is_known = false;
+                for (size_t k = 0; k < n_ledger && !is_known; k++)
+                        is_known = ledger[k] == strays[i].row.id;
+                if (!is_known)
+                        strays[n_kept++] = strays[i];
+        }
+        *n = n_kept;
+        for (size_t i = 0; is_taken && i < n_kept; i++) {
+                taken[n_taken++] = strays[i];
+                ledger[n_ledger++] = strays[i].row.id;
+        }
+        return OK;
+}
+
+static int run_ledger(void)
+{
+        n_ledger = 0;
+        for (const char *w = next_word(); *w && n_ledger < ARRAY_LEN(ledger); w = next_word())
+                ledger[n_ledger++] = strtoull(w, NULL, 10);
+        (void)printf("%zu\n", n_ledger);
+        return OK;
+}
+
 static int run_repair(struct problem *p)
 {
         static const char *const names[] = {
@@ -235,7 +270,7 @@ static int run_repair(struct problem *p)
 #undef X
         };
         struct site_survey v = {0};
-        struct site_plan plan = {.mode = mode_of(next_word())};
+        struct site_plan plan = {.mode = mode_of(next_word()), .reach_s = REACH_S};
         plan.is_calm = *next_word() == '1';
         for (size_t i = 0; i < SITE_REPAIRS; i++)
                 plan.repairs[i] = mode_of(next_word());
@@ -244,7 +279,10 @@ static int run_repair(struct problem *p)
                 critical[plan.n_critical++] = hook;
         plan.critical = critical;
         plan.is_lost_critical = plan.mode == MODE_ENFORCE;
+        n_taken = 0;
         int r = store_open(&store, plan.mode, p);
+        if (r == OK && plan.mode == MODE_ENFORCE)
+                r = store_take_place(&store, p);
         if (r == OK)
                 r = store_survey(&store, 0, &v, p);
         uint64_t before = store.n_statements;
@@ -253,7 +291,12 @@ static int run_repair(struct problem *p)
         (void)printf("{\"statements\":%" PRIu64, store.n_statements - before);
         for (size_t i = 0; i < SITE_REPAIRS; i++)
                 (void)printf(",\"%s\":[%u,%u]", names[i], v.faults[i].found, v.faults[i].mended);
-        (void)printf(",\"advice\":");
+        (void)printf(",\"taken\":[");
+        for (size_t i = 0; i < n_taken; i++)
+                (void)printf("%s[%" PRIu64 ",\"%.*s\",%" PRId64 ",%" PRId64 "]", i ? "," : "",
+                             taken[i].row.id, (int)taken[i].hook.len, taken[i].hook.ptr,
+                             taken[i].row.original_s, taken[i].date_s);
+        (void)printf("],\"advice\":");
         say(slice_str(v.advice));
         (void)printf("}\n");
         arena_release(&v.arena);
@@ -436,6 +479,8 @@ static int run(const char *word, char *rest, struct problem *p)
         words = rest;
         if (strcmp(word, "repair") == 0)
                 return run_repair(p);
+        if (strcmp(word, "ledger") == 0)
+                return run_ledger();
         if (strcmp(word, "purge") == 0)
                 return run_purge(p);
         if (strstr(" actions action locks lock unlock report ", word))
@@ -470,6 +515,7 @@ int main(int argc, char **argv)
                                              .times = (uint32_t)strtoul(argv[i + 1], NULL, 10),
                                              .wait_s = strtoll(argv[i + 2], NULL, 10)};
         store_init(&store, &o, -1);
+        store.ledger.take = take_strays;
         for (ssize_t n; (n = getline(&line, &size, stdin)) > 0;) {
                 struct problem p = {0};
                 if (line[n - 1] == '\n')

@@ -4,6 +4,7 @@
 back to the second, nothing else is touched, and whatever is killed, nothing is lost."""
 import functools
 import os
+import shutil
 import sys
 import time
 
@@ -174,10 +175,84 @@ def repairs(folder):
     def told(state, field):
         return {r["repair"]: r[field] for r in state["repairs"]}
     b.wait(lambda s: told(s, "found") == {"lost": 0, "claims": 0, "claim_rows": 0, "retention": 0, "retries": 0,
-                                          "past_due": 1, "duplicates": 2}
+                                          "restored": 0, "past_due": 1, "duplicates": 2}
            and told(s, "mended") == {"lost": 0, "claims": 3, "claim_rows": 1, "retention": 1, "retries": 1,
-                                     "past_due": 0, "duplicates": 0}, "each repair")
+                                     "restored": 0, "past_due": 0, "duplicates": 0}, "each repair")
     equal(site.claimed("pending"), 0, "actions of the dead runner")
+    b.server.stop()
+
+
+def backed_up(site):
+    """A backup of the site's actions and their log; calling it restores them."""
+    names = ("actions", "logs")
+    for name in names:
+        site.sql("CREATE TABLE copy_%s LIKE %s" % (name, site.table(name)))
+        site.sql("INSERT INTO copy_%s SELECT * FROM %s" % (name, site.table(name)))
+
+    def restore(*more):
+        site.sql("BEGIN")
+        for name in names:
+            site.sql("DELETE FROM %s" % site.table(name))
+            site.sql("INSERT INTO %s SELECT * FROM copy_%s" % (site.table(name), name))
+        for statement in more:
+            site.sql(statement)
+        site.sql("COMMIT")
+    return restore
+
+
+def move_all(b, n):
+    b.set_load(STORM)
+    b.start()
+    b.wait(lambda s: s["moved"] == n, "all that must wait are moved")
+    until(lambda: int(b.site.sql("SELECT COUNT(DISTINCT action_id) FROM %s WHERE message LIKE 'weir: deferred%%'"
+                                 % b.site.table("logs"))[0][0]) == n, what="their lines")
+
+
+def given_back(b, made, before, kept=()):
+    """Every date of before but those of `kept`; async actions have that of the line of their move."""
+    wanted = {a: date for a, date in before.items() if a not in kept}
+    for action, line_gmt in b.site.sql(
+            "SELECT action_id, MAX(log_date_gmt) FROM %s WHERE message LIKE 'weir: deferred%%' AND action_id IN "
+            "(SELECT action_id FROM %s WHERE schedule LIKE '%%NullSchedule%%') GROUP BY action_id" % (
+                b.site.table("logs"), b.site.table("actions"))):
+        if int(action) in wanted:
+            wanted[int(action)] = (line_gmt, line_gmt)
+    until(lambda: {a: d for a, d in b.dates().items() if a not in kept} == wanted, what="the dates are back")
+    b.wait(lambda s: s["moved"] == 0, "the ledger is empty again")
+    for action in wanted:
+        if made[action] == PAYMENT:
+            continue
+        lines = until(lambda a=action: (lambda all_: all_[-1].startswith("weir: returned") and all_)(b.site.logs(a)),
+                      what="the line of the return of %d" % action)
+        expect(lines[-2].startswith("weir: known again as moved"), lines)
+
+
+@test("a backup of moved actions is restored after they came back, or weir's data are lost: dates return exactly")
+def restored(folder):
+    b = Bed(folder)
+    made = fill(b.site, 8)
+    before = b.dates()
+    move_all(b, 24)
+    moved, restore = b.dates(), backed_up(b.site)
+    b.set_load(CALM)
+    b.wait_all_back()
+    equal(b.dates(), before, "dates")
+    edited = next(a for a, hook in made.items() if hook == SYNC)
+    restore("UPDATE %s SET scheduled_date_gmt = scheduled_date_gmt + INTERVAL 1 SECOND WHERE action_id = %d" % (
+        b.site.table("actions"), edited))
+    given_back(b, made, before, [edited])
+    expect(b.dates()[edited][0] > moved[edited][0], "the edited one: %s" % (b.dates()[edited],))
+    equal({r["repair"]: r["mended"] for r in b.state()["repairs"]}["restored"], 23, "mended")
+    b.server.stop()
+    restore()
+    shutil.rmtree(os.path.join(folder, "data"))
+    b.set_load(STORM)       # it must not run yet: weir knows the actions again, and leaves them there
+    b.start()
+    b.wait(lambda s: s["moved"] == 24, "known again")
+    equal({a: d for a, d in b.dates().items() if made[a] != PAYMENT},
+          {a: d for a, d in moved.items() if made[a] != PAYMENT}, "dates in the storm")
+    b.set_load(CALM)
+    given_back(b, made, before)
     b.server.stop()
 
 

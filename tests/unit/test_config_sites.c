@@ -83,7 +83,7 @@ static void a_short_site_gets_the_defaults(void **unused)
                 [REPAIR_LOST] = MODE_OBSERVE,       [REPAIR_CLAIMS] = MODE_OBSERVE,
                 [REPAIR_CLAIM_ROWS] = MODE_OBSERVE, [REPAIR_RETENTION] = MODE_OFF,
                 [REPAIR_PAST_DUE] = MODE_OBSERVE,   [REPAIR_DUPLICATES] = MODE_OBSERVE,
-                [REPAIR_RETRIES] = MODE_ENFORCE};
+                [REPAIR_RETRIES] = MODE_ENFORCE,    [REPAIR_RESTORED] = MODE_ENFORCE};
         for (size_t i = 0; i < SITE_REPAIRS; i++)
                 assert_int_equal(s[0].repairs[i], repairs[i]);
         assert_int_equal(s[0].store.claim_timeout_s, 300);

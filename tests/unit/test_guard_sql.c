@@ -196,6 +196,45 @@ static void a_refusal_of_either_server_becomes_the_grant_to_run(void **state)
         store_release(&s);
 }
 
+/* A date is given back to an earlier one, and of a schedule to its own or to none. */
+static void a_forgotten_move_goes_back_and_a_series_never_before_its_schedule(void **state)
+{
+        const int64_t now_s = 1000000, dates[] = {INT64_MIN, -1,      0,       1,       999000,
+                                                  999999,    1000000, 1000001, 1003600, INT64_MAX};
+        (void)state;
+        for (size_t d = 0; d < ARRAY_LEN(dates); d++)
+                for (size_t c = 0; c < ARRAY_LEN(dates); c++)
+                        for (size_t l = 0; l < 2 * ARRAY_LEN(dates); l++) {
+                                const struct store_stray s = {.date_s = dates[d],
+                                                              .schedule_s = dates[c],
+                                                              .line_s = dates[l / 2],
+                                                              .runs_once = l % 2};
+                                int64_t to_s = store_stray_original_s(&s, now_s);
+                                assert_true(to_s >= 0);
+                                assert_true(!to_s || to_s < s.date_s);
+                                if (s.schedule_s > 0)
+                                        assert_true(!to_s || to_s == s.schedule_s);
+                                else
+                                        assert_true(!to_s || (s.runs_once && to_s <= now_s));
+                        }
+        static const struct {
+                struct store_stray stray;
+                int64_t to_s;
+        } rows[] = {
+                {{1003600, 999000, 999500, true}, 999000},
+                {{1003600, 999000, 999500, false}, 999000},
+                {{1003600, 0, 999500, true}, 999500},
+                {{1003600, 0, 999500, false}, 0},
+                {{1003600, 0, 0, true}, 1000000},
+                {{1003600, 0, 1000500, true}, 1000000},
+                {{1003600, 1003600, 999500, true}, 0},
+                {{1003600, 1009999, 999500, true}, 0},
+                {{1003600, 1000300, 999500, false}, 1000300},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+                assert_int_equal(store_stray_original_s(&rows[i].stray, now_s), rows[i].to_s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -208,6 +247,7 @@ int main(void)
                 cmocka_unit_test(a_row_without_a_readable_schedule_has_its_own_date),
                 cmocka_unit_test(grants_name_what_a_mode_needs_and_no_more),
                 cmocka_unit_test(a_refusal_of_either_server_becomes_the_grant_to_run),
+                cmocka_unit_test(a_forgotten_move_goes_back_and_a_series_never_before_its_schedule),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
