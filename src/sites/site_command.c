@@ -375,13 +375,38 @@ struct run_wait {
         struct session_wait base;
         struct list link; /* on site->runs */
         struct site *site;
+        bool has_blogs; /* it is about the whole network */
 };
 
-static void tell_run(struct reply *reply, const struct core *core, const struct site *s)
+/* The site itself, and each of its blogs that may still run something. */
+static bool is_of_network(const struct site *s, const struct site *network)
+{
+        return s == network ||
+               (!s->is_leaving && slice_eq(slice_str(s->network), slice_str(network->name)));
+}
+
+static size_t count_blogs(const struct core *core, const struct site *network)
+{
+        size_t n = 0;
+        for (size_t i = 0; i < core->sites->n; i++)
+                n += is_of_network(&core->sites->sites[i], network);
+        return n;
+}
+
+static bool is_run_due(const struct core *core, const struct site *s, bool has_blogs)
+{
+        bool is_due = s->due != 0;
+        for (size_t i = 0; has_blogs && i < core->sites->n && !is_due; i++)
+                is_due = core->sites->sites[i].due && is_of_network(&core->sites->sites[i], s);
+        return is_due;
+}
+
+static struct site_run_row_reply run_row(const struct core *core, const struct site *s)
 {
         uint32_t claims = caps_of(core, s).claims;
-        const struct site_run_reply told = {
+        return (struct site_run_row_reply){
                 .due = (int64_t)s->due,
+                .critical = (int64_t)s->due_critical,
                 .runners = claims ? claims : RUNNERS_NO_CAP,
                 .next_due_ms = s->survey.next_due_s * MS_PER_S,
                 .level = level_name(site_level(core, s)),
@@ -389,6 +414,27 @@ static void tell_run(struct reply *reply, const struct core *core, const struct 
                 .prefix = s->prefix,
                 .url = s->survey.url,
         };
+}
+
+static void tell_run_blogs(struct reply *reply, const struct reply_items *items)
+{
+        const struct sites *all = items->core->sites;
+        for (size_t i = 0; i < all->n; i++) {
+                const struct site *s = &all->sites[i];
+                if (!is_of_network(s, items->of))
+                        continue;
+                const struct site_run_blog_reply told = {.name = s->name,
+                                                         .row = run_row(items->core, s)};
+                reply_site_run_blog(reply, &told);
+        }
+}
+
+static void tell_run(struct reply *reply, const struct core *core, const struct site *s,
+                     bool has_blogs)
+{
+        size_t n = has_blogs ? count_blogs(core, s) : 0;
+        const struct site_run_reply told = {.row = run_row(core, s),
+                                            .blogs = {n, n ? tell_run_blogs : NULL, core, s}};
         reply_site_run(reply, &told);
 }
 
@@ -397,7 +443,7 @@ static void answer_run(struct core *core, struct run_wait *w)
         struct session *session = w->base.session;
         list_remove(&w->link);
         wait_end(core, &w->base);
-        tell_run(session->ops->reply_begin(session), core, w->site);
+        tell_run(session->ops->reply_begin(session), core, w->site, w->has_blogs);
         session->ops->reply_end(session);
         free(w);
 }
@@ -425,10 +471,39 @@ void site_end_runs(struct core *core, struct site *s)
         answer_run(core, CONTAINER_OF(it, struct run_wait, link));
 }
 
+void site_move_runs(struct site *from, struct site *to)
+{
+        if (!from->runs.next)
+                return;
+        LIST_FOREACH(&from->runs, it)
+        {
+                CONTAINER_OF(it, struct run_wait, link)->site = to;
+                list_remove(it);
+                list_push_back(&to->runs, it);
+        }
+}
+
+/* Those that wait for any blog of the network. */
+static void end_network_runs(struct core *core, struct site *network)
+{
+        if (!network->runs.next)
+                return;
+        LIST_FOREACH(&network->runs, it)
+        {
+                struct run_wait *w = CONTAINER_OF(it, struct run_wait, link);
+                if (w->has_blogs)
+                        answer_run(core, w);
+        }
+}
+
 void site_serve_runs(struct core *core, struct site *s)
 {
-        if (s->due)
-                site_end_runs(core, s);
+        if (!s->due)
+                return;
+        site_end_runs(core, s);
+        struct site *network = s->network[0] ? site_by_name(core, slice_str(s->network)) : NULL;
+        if (network && is_of_network(s, network))
+                end_network_runs(core, network);
 }
 
 int exec_siterun(struct core *core, struct session *session, const struct command *cmd,
@@ -438,12 +513,14 @@ int exec_siterun(struct core *core, struct session *session, const struct comman
         if (!s)
                 return problem->err;
         int64_t wait_ms = cmd->arg[P_SITERUN_WAIT].num;
-        if (!wait_ms || s->due || core->is_stopping) {
-                tell_run(reply, core, s);
+        bool has_blogs = cmd->arg[P_SITERUN_BLOGS].num != 0;
+        if (!wait_ms || is_run_due(core, s, has_blogs) || core->is_stopping) {
+                tell_run(reply, core, s, has_blogs);
                 return OK;
         }
         struct run_wait *w = xcalloc(1, sizeof(*w));
         w->site = s;
+        w->has_blogs = has_blogs;
         wait_begin(core, &w->base, &run_wait_ops, session);
         wait_until(core, &w->base, core->now.steady_ns + wait_ms * NS_PER_MS);
         list_push_back(&s->runs, &w->link);

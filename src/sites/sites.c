@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/say.h"
 #include "base/shown.h"
@@ -93,9 +94,8 @@ bool sites_has_target(const struct core *core, size_t index)
         return core->sites->sites[index].target[0] != '\0';
 }
 
-static void site_release(struct core *core, struct site *s)
+static void site_release(struct site *s)
 {
-        site_end_runs(core, s);
         site_survey_release(&s->survey);
         free(s->advice);
         free(s->name);
@@ -123,32 +123,54 @@ static void site_take_options(struct site *s, const struct site_options *o)
         ASSERT(o->interval_ms > 0);
 }
 
+/* They ask again. */
+static void end_all_runs(struct core *core)
+{
+        for (size_t i = 0; i < core->sites->n; i++)
+                site_end_runs(core, &core->sites->sites[i]);
+}
+
+/* Before any site changes, because an answer may tell of other blogs. */
+static void end_old_runs(struct core *core, const struct site_options *sites, size_t n)
+{
+        for (size_t i = 0; i < core->sites->n; i++) {
+                struct site *s = &core->sites->sites[i];
+                size_t at = 0;
+                while (at < n && strcmp(sites[at].name, s->name) != 0)
+                        at++;
+                if (at == n)
+                        site_end_runs(core, s);
+        }
+}
+
 void core_set_sites(struct core *core, const struct site_options *sites, size_t n,
                     const struct sites_guard *guard)
 {
         struct sites *all = core->sites;
         struct site *now = xcalloc(n + 1, sizeof(*now));
         ASSERT(n <= SITES_MAX);
+        end_old_runs(core, sites, n);
         for (size_t i = 0; i < n; i++) {
                 struct site *old = site_by_name(core, slice_str(sites[i].name));
                 if (old) {
-                        site_end_runs(core, old); /* they ask again */
                         now[i] = *old;
+                        list_init(&now[i].runs);
+                        site_move_runs(old, &now[i]);
                         *old = (struct site){0};
                         old->name = xstrdup("");
-                        list_init(&old->runs);
                 } else {
                         now[i].name = xstrdup(sites[i].name);
+                        list_init(&now[i].runs);
                 }
-                list_init(&now[i].runs);
                 site_take_options(&now[i], &sites[i]);
         }
         for (size_t i = 0; i < all->n; i++)
-                site_release(core, &all->sites[i]);
+                site_release(&all->sites[i]);
         free(all->sites);
         all->sites = now;
         all->n = n;
         all->guard = guard ? *guard : (struct sites_guard){0};
+        end_all_runs(core); /* what they are told is the new list */
 }
 
 bool sites_has_ledger(const struct core *core, struct slice name)
@@ -168,8 +190,9 @@ static void sites_init(struct core *core)
 static void sites_release(struct core *core)
 {
         struct sites *all = core->sites;
+        end_all_runs(core);
         for (size_t i = 0; i < all->n; i++)
-                site_release(core, &all->sites[i]);
+                site_release(&all->sites[i]);
         free(all->sites);
         free(all);
 }

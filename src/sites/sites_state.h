@@ -94,5 +94,7 @@ struct reply_items site_advice_items(const struct core *core, const struct site 
 void site_serve_runs(struct core *core,
                      struct site *s); /* SITERUN: answers those that need not wait */
 void site_end_runs(struct core *core, struct site *s);
+/* The site is another struct from now on. */
+void site_move_runs(struct site *from, struct site *to);
 
 #endif

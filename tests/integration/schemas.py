@@ -466,7 +466,7 @@ def sites(ask, folder):
     ask("SITEFIRST", name="blog")
     ask("SITETIER", name="blog", hook="klaviyo_x", tier="normal")
     ask("SITEREPORT", name="blog")
-    ask("SITERUN", name="blog")
+    ask("SITERUN", name="blog", blogs=True)
     set_load(folder, 30)
     until(lambda: ask("SITE", name="blog")["moved"] == 1, what="a moved action")
     until(lambda: ask("SITE", name="blog")["advice"], what="advice")

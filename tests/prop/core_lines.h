@@ -114,7 +114,7 @@ static const char *const lines[] = {
         "SITEFIRST blog [ORDERED]",
         "SITETIER blog $hook critical|high|normal|deferrable|default",
         "SITEDEFER blog $some $hook 1000000$few",
-        "SITERUN blog [WAIT $lease]",
+        "SITERUN blog [WAIT $lease] [BLOGS]",
         "SITEACTIONS blog [STATUS moved|due|failed] [HOOK $hook] [LIMIT $some] [CURSOR $some]",
         "SETTINGSET site.blog.mode off|test_observe|observe|enforce",
         "SETTINGUNSET site.blog.mode",

@@ -1276,6 +1276,85 @@ static void a_runner_waits_no_longer_than_it_said(void **unused)
         rig_release(&rig);
 }
 
+/* A network with blogs 2 and 3; the latter may be leaving. */
+static void set_blogs(struct rig *rig, bool is_leaving)
+{
+        struct site_options options[] = {{.name = "net"},
+                                         {.name = "blog"},
+                                         {.name = "net.2", .network = "net"},
+                                         {.name = "net.3", .network = "net"}};
+        for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+                options[i].target = "shop";
+                options[i].mode = MODE_ENFORCE;
+                options[i].interval_ms = INTERVAL_S * MS_PER_S;
+        }
+        options[3].is_leaving = is_leaving;
+        core_set_sites(rig->core, options, ARRAY_LEN(options), NULL);
+}
+
+static void survey_due(struct rig *rig, const char *site, const char *hook, uint32_t due)
+{
+        struct site_survey v = {.now_s = now_s(rig), .n_hooks = 1};
+        struct site_plan plan;
+        arena_init(&v.arena, 0);
+        v.hooks = arena_array(&v.arena, 1, sizeof(*v.hooks));
+        assert_non_null(v.hooks);
+        v.hooks[0] = (struct site_hook){.hook = arena_copy(&v.arena, slice_str(hook)), .due = due};
+        sites_surveyed(rig->core, slice_str(site), &v, &plan);
+        site_plan_release(&plan);
+        rig_turn(rig);
+}
+
+static void a_runner_of_a_network_waits_for_any_of_its_blogs(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct rig_session other;
+        bench(&rig, MODE_ENFORCE, 1);
+        set_blogs(&rig, false);
+        rig_session_init(&other);
+        same(rig_do(&rig, "SITERUN", "net", "WAIT", "60000", "BLOGS"), "(waits)");
+        same(rig_as(&rig, &other, "SITERUN", "net", "WAIT", "60000"), "(waits)");
+        survey_due(&rig, "blog", "pay", 5); /* of another WordPress */
+        assert_false(rig.me.is_answered);
+        survey_due(&rig, "net.2", "pay", 2);
+        assert_true(rig.me.is_answered);
+        assert_false(other.is_answered); /* it asked for the main blog alone */
+        const char *told = text_reply_str(&rig.me.reply);
+        has(told, "name:'net' due:0 critical:0");
+        has(told, "name:'net.2' due:2 critical:2");
+        has(told, "name:'net.3' due:0 critical:0");
+        assert_null(strstr(told, "name:'blog'"));
+        survey_due(&rig, "net.3", "sync", 1);
+        told = rig_do(&rig, "SITERUN", "net", "WAIT", "60000", "BLOGS");
+        has(told, "name:'net.3' due:1 critical:0");
+        has(rig_do(&rig, "SITERUN", "net"), "blogs:[]");
+        told = rig_do(&rig, "SITERUN", "net.2", "BLOGS");
+        has(told, "name:'net.2'");
+        assert_null(strstr(told, "name:'net.3'"));
+        rig_session_release(&rig, &other);
+        rig_release(&rig);
+}
+
+static void a_runner_of_a_network_is_told_the_blogs_that_there_are_now(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 1);
+        set_blogs(&rig, false);
+        same(rig_do(&rig, "SITERUN", "net", "WAIT", "60000", "BLOGS"), "(waits)");
+        set_blogs(&rig, true);
+        assert_true(rig.me.is_answered);
+        const char *told = text_reply_str(&rig.me.reply);
+        has(told, "name:'net.2'");
+        assert_null(strstr(told, "name:'net.3'"));
+        survey_due(&rig, "net.3", "pay", 2); /* a blog that is closed runs nothing */
+        same(rig_do(&rig, "SITERUN", "net", "WAIT", "60000", "BLOGS"), "(waits)");
+        core_set_sites(rig.core, NULL, 0, NULL);
+        assert_true(rig.me.is_answered);
+        rig_release(&rig);
+}
+
 /* ---- sites come and go ---- */
 
 static void a_site_that_is_removed_lets_go_of_all_who_wait(void **unused)
@@ -1478,6 +1557,8 @@ int main(void)
                 cmocka_unit_test(the_code_of_a_site_decides_a_limited_number_of_tiers),
                 cmocka_unit_test(who_orders_by_itself_is_believed_for_a_minute_in_enforce_alone),
                 cmocka_unit_test(a_runner_waits_no_longer_than_it_said),
+                cmocka_unit_test(a_runner_of_a_network_waits_for_any_of_its_blogs),
+                cmocka_unit_test(a_runner_of_a_network_is_told_the_blogs_that_there_are_now),
                 cmocka_unit_test(a_site_that_is_removed_lets_go_of_all_who_wait),
                 cmocka_unit_test(a_site_that_stays_keeps_what_is_known_of_it),
                 cmocka_unit_test(requests_without_a_guard_are_refused),
