@@ -209,12 +209,13 @@ static const struct option_def option_table[] = {
         {"max", "N", "end after N jobs"},
         {"max-memory", "SIZE", "end when the worker itself has more in memory"},
         {"health-file", "FILE", "keep a file of JSON up to date that says how it goes"},
-        {"wordpress", "NAME", "run Action Scheduler's runners of this site instead of jobs"},
+        {"wordpress", "NAME",
+         "run Action Scheduler's runners of this site, or network of blogs, not jobs"},
         {"path", "DIR", "with --wordpress: the folder of WordPress"},
-        {"host", "HOST[/PATH]", "with --wordpress: the blog of a network (as the server says)"},
+        {"host", "HOST[/PATH]", "with --wordpress: the one blog to run (all, as the server says)"},
         {"runners", "N", "with --wordpress: at most so many at once; the gate may allow fewer (1)"},
         {"reserved", "N",
-         "with --wordpress: 1 keeps a runner for the critical tier, 0 does not (1)"},
+         "with --wordpress: so many blogs keep a runner for the critical tier (1)"},
         {"php", "PROGRAM", "with --wordpress: the PHP that runs a runner (WP-CLI, or php)"},
         {"when-away", "DURATION",
          "with --wordpress: start one so often while weir is away; 0s: never (1m)"},
@@ -234,11 +235,13 @@ static const struct cli_command command = {
                 "environment.\n"
                 "With --handlers each hook has its own command or HTTP address.\n"
                 "SIGTERM lets running jobs finish; a second one gives them back.\n"
-                "With --wordpress the commands are Action Scheduler's own runners of a site, as\n"
-                "many at once as the gate allows while actions are due: WP-CLI, a small PHP file\n"
-                "of weir, or --exec. One more, which stays, runs only hooks of the critical tier, "
-                "at\n"
-                "every level. SIGTERM stops them.\n\n"
+                "With --wordpress the commands are Action Scheduler's own runners of a site, or "
+                "of\n"
+                "all blogs of its network, as many at once as the gate allows while actions are "
+                "due:\n"
+                "WP-CLI, a small PHP file of weir, or --exec. One more, which stays, runs only "
+                "hooks\n"
+                "of the critical tier, at every level. SIGTERM stops them.\n\n"
                 "  weir work --exec './resize.sh {id}' --queue media --slots 4\n"
                 "  weir work --handlers /etc/weir/handlers.conf --queue default --slots 8\n"
                 "  weir work --wordpress shop --path /var/www/html --runners 3\n",

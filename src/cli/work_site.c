@@ -143,6 +143,8 @@ static void make_wp(const char *path, struct site_command *ret)
         words_add(&ret->words, "--force"); /* Action Scheduler's own limit is one claim at a time */
         words_add(&ret->words, option);
         ret->url_option = "--url=";
+        /* Else it goes on until nothing is due, and other blogs wait. */
+        ret->turn_option = "--batches=5";
 }
 
 static int make_command(const struct args *args, const char *path, struct site_command *ret,
@@ -173,20 +175,20 @@ static int try_reserved(const struct args *args, const char *path, struct site_c
 }
 
 /* *is_there: false when there is to be none, or can be none and was not asked for. */
-static int make_reserved(const struct args *args, const char *path, size_t runners,
-                         struct site_command *ret, bool *is_there, struct problem *p)
+static int make_reserved(const struct args *args, const char *path,
+                         const struct site_runner_options *o, struct site_command *ret,
+                         bool *is_there, struct problem *p)
 {
-        int64_t n = 1;
-        int r = args_number(args, "reserved", (struct range){0, 1}, &n, p);
+        int r = OK;
         *is_there = false;
-        if (r == OK && !n && !runners)
+        if (!o->n_reserved && !o->runners)
                 return problem_set(p, ERR_BADARG,
                                    "--runners 0 and --reserved 0 leave nothing to start");
-        if (r != OK || !n)
-                return r;
+        if (!o->n_reserved)
+                return OK;
         r = try_reserved(args, path, ret, p);
         *is_there = r == OK;
-        if (r == OK || !runners || args_has(args, "reserved"))
+        if (r == OK || !o->runners || args_has(args, "reserved"))
                 return r;
         say_warn("work", "no reserved runner for critical hooks, going on without", "reason",
                  p->detail);
@@ -240,9 +242,13 @@ static int take_host(const struct args *args, const char **ret, struct problem *
 /* Numbers and durations. */
 static int take_options(const struct args *args, struct site_runner_options *ret, struct problem *p)
 {
-        int64_t runners = 1;
+        int64_t runners = 1, n_reserved = 1;
         int r = args_number(args, "runners", (struct range){0, SITE_RUNNERS_MAX}, &runners, p);
+        if (r == OK)
+                r = args_number(args, "reserved", (struct range){0, SITE_RESERVED_MAX}, &n_reserved,
+                                p);
         ret->runners = (size_t)runners;
+        ret->n_reserved = (size_t)n_reserved;
         if (r == OK)
                 r = take_duration(args, "grace", &ret->grace_ms, p);
         if (r == OK)
@@ -277,7 +283,7 @@ int work_site(struct cli *cli, const char *name, struct problem *p)
         if (r == OK)
                 r = make_command(args, path, &command, p);
         if (r == OK)
-                r = make_reserved(args, path, options.runners, &reserved, &is_reserved, p);
+                r = make_reserved(args, path, &options, &reserved, &is_reserved, p);
         options.dir = path[0] ? path : NULL;
         options.reserved = is_reserved ? &reserved : NULL;
         if (r == OK)

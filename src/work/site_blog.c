@@ -47,6 +47,8 @@ void site_blog_put_command(const struct site_blog *b, const struct site_command 
         *ret = (struct words){0};
         for (size_t i = 0; i < c->words.n; i++)
                 words_add(ret, c->words.argv[i]);
+        if (c->turn_option && b->is_shared)
+                words_add(ret, c->turn_option);
         if (!c->url_option || !b->url[0])
                 return;
         (void)snprintf(word, sizeof(word), "%s%s", c->url_option, b->url);
@@ -57,4 +59,6 @@ void site_blog_put_env(const struct site_blog *b, struct words *env)
 {
         if (b->prefix[0])
                 env_add(env, "WEIR_PREFIX", b->prefix);
+        if (b->url[0])
+                env_add(env, "WEIR_BLOG_URL", b->url);
 }

@@ -16,6 +16,8 @@
  *      STOPPING    the same, for good                   it ends
  *      STOPPED     no process, for good
  *
+ * While it is not wanted, because its place is another blog's, it is as if there were no hooks.
+ *
  * A process ends by itself every few minutes, to give memory back; that is no bad end, and the next
  * one is started at once. */
 #include "work/site_reserved.h"
@@ -97,6 +99,7 @@ struct site_reserved {
         uv_timer_t pause;
         struct buf hooks; /* a JSON list, as the server told it last; "" without any */
         size_t n_hooks;
+        bool is_wanted;
         int64_t started_ns;
         int64_t pause_ms;          /* after the last bad end; 0: it was none */
         uint64_t claim;            /* of the process, or of the one that ended; 0: none */
@@ -175,7 +178,7 @@ static void on_process_done(void *ctx, const struct task_result *result)
         r->pause_ms = 0;
         say_info("work", "the reserved runner ended", "ms", SAY_I64(took_ms));
         reserved_move(r, EVENT_ENDED);
-        if (r->state == RESERVED_IDLE && r->hooks.len)
+        if (r->state == RESERVED_IDLE && r->is_wanted && r->hooks.len)
                 reserved_move(r, EVENT_HOOKS); /* told while it was leaving */
 }
 
@@ -261,10 +264,10 @@ static bool reserved_enter(struct site_reserved *r, enum reserved_event event)
                         task_end_input(r->task);
                 break;
         case RESERVED_STOPPED:
-                if (from == RESERVED_STOPPING && event != EVENT_STOP)
-                        r->spec.stopped(r->spec.ctx);
-                break;
         case RESERVED_IDLE:
+                if (event == EVENT_ENDED)
+                        r->spec.left(r->spec.ctx);
+                break;
         case RESERVED_NEVER:
         case RESERVED_STATES:
                 break;
@@ -299,7 +302,27 @@ void site_reserved_set_hooks(struct site_reserved *r, const struct value *hooks)
         buf_clear(&r->hooks);
         buf_put_slice(&r->hooks, buf_slice(&list));
         r->n_hooks = n;
-        reserved_move(r, n ? EVENT_HOOKS : EVENT_NO_HOOKS);
+        if (r->is_wanted)
+                reserved_move(r, n ? EVENT_HOOKS : EVENT_NO_HOOKS);
+}
+
+void site_reserved_want(struct site_reserved *r, bool is_wanted)
+{
+        if (r->is_wanted == is_wanted)
+                return;
+        r->is_wanted = is_wanted;
+        if (r->hooks.len)
+                reserved_move(r, is_wanted ? EVENT_HOOKS : EVENT_NO_HOOKS);
+}
+
+bool site_reserved_is_there(const struct site_reserved *r)
+{
+        return r->state != RESERVED_IDLE && r->state != RESERVED_STOPPED;
+}
+
+bool site_reserved_has_claim(const struct site_reserved *r)
+{
+        return r->claim != 0;
 }
 
 void site_reserved_stop(struct site_reserved *r)

@@ -94,7 +94,7 @@ def wrong_options(folder):
             (("--wordpress", "shop", "--exec", "true", "--queue", "q"), "--queue is for jobs of weir"),
             (("--wordpress", "shop", "--exec", "true", "--php", "php"), "--exec or --php, not both"),
             (("--wordpress", "shop", "--exec", "true", "--runners", "65"), "0 to 64"),
-            (("--wordpress", "shop", "--exec", "true", "--reserved", "2"), "0 to 1"),
+            (("--wordpress", "shop", "--exec", "true", "--reserved", "33"), "0 to 32"),
             (("--wordpress", "shop", "--exec", "true", "--reserved", "1"), "--path is missing"),
             (("--wordpress", "shop", "--exec", "true", "--runners", "0"), "--path is missing"),
             (("--wordpress", "shop", "--exec", "true", "--runners", "0", "--reserved", "0"),
@@ -160,8 +160,8 @@ def due(folder):
         env = dict(word.split("=", 1) for word in f.read().split()[1:])
     equal(env["WEIR_RUNNERS"], "3", "WEIR_RUNNERS")
     equal(env["WEIR_PREFIX"], "wp_", "WEIR_PREFIX")
-    equal(set(env) - {"LANG", "OLDPWD", "PWD", "_"}, {"APP", "HOME", "PATH", "WEIR_PREFIX", "WEIR_RUNNERS"},
-          "environment")
+    equal(set(env) - {"LANG", "OLDPWD", "PWD", "_"},
+          {"APP", "HOME", "PATH", "WEIR_BLOG_URL", "WEIR_PREFIX", "WEIR_RUNNERS"}, "environment")
     w.stop()
     g.server.stop()
 
@@ -403,11 +403,14 @@ target "shop" {
         equal(self.site.sql("SELECT action_id FROM wp_ran GROUP BY 1 HAVING COUNT(*) > 1"), [], "ran twice")
         equal(self.site.sql("SELECT * FROM wp_actionscheduler_claims"), [], "claims")
 
+    def stop(self, process):
+        process.send_signal(signal.SIGTERM)
+        equal(process.wait(HANG_S), 0, "exit code of weir work")
+
     def end(self):
         for process in self.works:
             if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                equal(process.wait(HANG_S), 0, "exit code of weir work")
+                self.stop(process)
         if self.server:
             self.server.stop()
 
@@ -533,17 +536,9 @@ def network(folder):
         os.mkdir(here)
         s = Shop(here)
         s.site.make_network(is_subdomains)
-        with open(s.site.root + "/wp-config.php") as f:
-            config = f.read()
-        s.site.write("wp-config.php", config.replace("require_once ABSPATH", "$_SERVER['HTTP_HOST'] = $_SERVER"
-                     "['HTTP_HOST'] ?? 'net.example';\nrequire_once ABSPATH"))
-        prefix = s.site.add_blog(domain, path)
-        s.site.write("wp-config.php", config)
+        prefix = add_blog(s, domain, path)
         equal(prefix, "wp_2_", "prefix")
-        s.site.create_action_scheduler(prefix)
-        s.site.sql("CREATE TABLE wp_2_ran LIKE wp_ran", "INSERT INTO wp_2_actionscheduler_actions"
-                   " (hook, status, scheduled_date_gmt) VALUES ('%s', 'pending', UTC_TIMESTAMP()),"
-                   " ('%s', 'pending', UTC_TIMESTAMP())" % (PAYMENT, RENEWAL))
+        add_to(s, prefix, PAYMENT, RENEWAL)
         s.add(PAYMENT)
         s.add(RENEWAL)
         s.serve(one="wp_", two=prefix)
@@ -571,9 +566,73 @@ def network(folder):
         s.serve(more="network = true", net="wp_")
         until(lambda s=s: ["net", "net.2"] == [site["name"] for site in json.loads(
             s.weir("wordpress", "status", "--json"))["sites"]], HANG_S, "the blog is found")
+        s.add(RENEWAL)
         s.work("net.2", "--php", "php")
         s.wait(PAYMENT, "wp_2_", complete=1)
         s.wait(RENEWAL, "wp_2_", complete=1)
+        equal(s.counts(RENEWAL), {"complete": 1, "pending": 1}, "renewals of the main blog, which is not run")
+        s.end()
+
+
+def add_blog(s, domain, path):
+    """Its prefix."""
+    with open(s.site.root + "/wp-config.php") as f:
+        config = f.read()
+    s.site.write("wp-config.php", config.replace("require_once ABSPATH", "$_SERVER['HTTP_HOST'] = $_SERVER"
+                 "['HTTP_HOST'] ?? 'net.example';\nrequire_once ABSPATH"))
+    prefix = s.site.add_blog(domain, path)
+    s.site.write("wp-config.php", config)
+    s.site.sql("CREATE TABLE %sran LIKE wp_ran" % prefix)
+    s.site.create_action_scheduler(prefix)
+    return prefix
+
+
+def add_to(s, prefix, *hooks):
+    for hook in hooks:
+        s.site.sql("INSERT INTO %sactionscheduler_actions (hook, status, scheduled_date_gmt)"
+                   " VALUES ('%s', 'pending', UTC_TIMESTAMP())" % (prefix, hook))
+
+
+def run_whole_network(s, two):
+    def told(**due):
+        with s.server.web() as w:
+            blogs = w.good("GET", "/v1/sites/net/run?blogs=true")["blogs"]
+        return {b["name"].replace(".", "_"): (b["due"], b["critical"]) for b in blogs} == due
+    s.add(RENEWAL)
+    add_to(s, two, PAYMENT)
+    until(lambda: told(net=(1, 0), net_2=(1, 1)), HANG_S, "both blogs are told")
+    work = s.work("net", "--reserved", "0", "--php", "php")
+    s.wait(RENEWAL, complete=1)
+    s.wait(PAYMENT, two, complete=1)
+    equal(re.findall(r'started a runner" site=(\S+)', s.log("net"))[0], "net.2", "the blog that was first")
+    three = add_blog(s, "net.example", "/three/")
+    add_to(s, three, RENEWAL)
+    s.wait(RENEWAL, three, complete=1)
+    s.stop(work)
+    # One reserved runner, which goes to the blogs that need it.
+    add_to(s, two, PAYMENT)
+    add_to(s, three, PAYMENT, RENEWAL)
+    s.work("net", "--runners", "0", "--php", "php")
+    s.wait(PAYMENT, two, complete=2)
+    s.wait(PAYMENT, three, complete=1)
+    equal(s.counts(RENEWAL, three), {"complete": 1, "pending": 1}, "renewals, which are not critical")
+    s.site.sql("UPDATE wp_blogs SET archived = 1 WHERE blog_id = 3")
+    s.says("a blog is not run any more.*site=net.3", name="net")
+    for prefix, n in (("wp_", 1), (two, 2), (three, 2)):
+        equal(s.site.sql("SELECT COUNT(*), COUNT(DISTINCT action_id) FROM %sran" % prefix), [[str(n)] * 2],
+              "what ran in the blog of " + prefix)
+        equal(s.site.sql("SELECT * FROM %sactionscheduler_claims" % prefix), [], "claims")
+
+
+@test("one process runs all blogs of a network: critical ones first, each as itself, also one that comes later")
+def whole_network(folder):
+    s = Shop(folder)
+    s.site.make_network(False)
+    two = add_blog(s, "net.example", "/two/")
+    s.serve(more="network = true", net="wp_")
+    try:
+        run_whole_network(s, two)
+    finally:
         s.end()
 
 
