@@ -54,6 +54,15 @@ enum setting_flag {
         SETTING_BY_HAND = 1 << 6,       /* the code of its section takes it from the file */
 };
 
+/* Which texts of a TEXT or of TEXTS are paths: a relative one is relative to the folder of the file
+ * that it stands in (serve/config_paths.c). */
+enum setting_path {
+        SETTING_NO_PATH,
+        SETTING_PATH,
+        SETTING_ADDRESS, /* one with a '/', and no ':' before it */
+        SETTING_PROGRAM, /* the first of the list, when it has a '/'; else PATH is searched */
+};
+
 #define SETTING_CHOICES_MAX 6
 
 struct setting_def {
@@ -64,6 +73,7 @@ struct setting_def {
         enum setting_section section;
         enum setting_type type;
         unsigned flags;
+        enum setting_path path;
         const char *choices[SETTING_CHOICES_MAX]; /* of a CHOICE, by value; NULL: no such value */
         int64_t min, max;       /* of INT, NUMBER, SIZE, DURATION; max 0: no bound */
         int64_t usual;          /* the default; of a CHOICE and a DURATION -1: none */

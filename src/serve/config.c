@@ -16,6 +16,7 @@
 #include "door/address.h"
 #include "door/server.h"
 #include "serve/config_lines.h"
+#include "serve/config_paths.h"
 #include "serve/config_rows.h"
 
 #define SIGNING_FILE_MAX 16384
@@ -315,6 +316,8 @@ static int take_text(struct config *c, cfg_t *cfg, const char *path, struct prob
         }
         if (r == OK)
                 r = config_lines_check(buf_slice(&text), path, problem);
+        if (r == OK)
+                r = config_paths_resolve(cfg, path, problem);
         if (r == OK && (r = take_file(c, cfg, problem)) != OK)
                 config_lines_name(buf_slice(&text), path, problem);
         buf_release(&text);

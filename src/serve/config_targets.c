@@ -356,9 +356,8 @@ int config_server_take(const struct config_at *at, cfg_t *cfg, int usual_port,
         long port = cfg_getint(cfg, "port");
         if (host && socket)
                 return config_wrong(at, ERR_BADARG, "give host or socket, not both");
-        if (socket && socket[0] != '/')
-                return config_wrong(at, ERR_BADARG, "socket must be a path from /, not '%s'",
-                                    socket);
+        if (socket && !*socket)
+                return config_wrong(at, ERR_BADARG, "socket must be a path, not ''");
         if (host && (!*host || *host == '/'))
                 return config_wrong(at, ERR_BADARG, "host must be a name or an address, not '%s'",
                                     host);

@@ -431,9 +431,9 @@ def show_and_diff(folder):
     with open(secret, "w") as f:
         f.write("very-secret\n")
     os.chmod(secret, 0o600)
-    b = Bench(folder, "a")
+    b = Bench(folder, "a")  # the server and its clients are in another folder
     b.write("a", more='target "db" { kind = "mysql" host = "127.0.0.1" port = 1 user = "u" '
-                      'password_file = "%s" interval = "1s" }' % secret)
+                      'password_file = "%s" interval = "1s" }' % os.path.basename(secret))
     told = [line for line in cli(b, "diff").stdout.splitlines()]
     equal(told, ["target.db: added"], "diff")
     equal(b.reload()["changed"], told, "reload")

@@ -122,7 +122,7 @@ static const struct {
         {"listen = {\"[::g]:3307\"}", "not '[::g]:3307'"},
         {"listen = {\"a b:3307\"}", "not 'a b:3307'"},
         {"listen = {\":-1\"}", "not ':-1'"},
-        {"listen = {\"run/mysql.sock\"}", "begins with / and has at most 107 bytes"},
+        {"listen = {\"tcp:run/mysql.sock\"}", "begins with / and has at most 107 bytes"},
         {"listen = {\":1\", \"127.0.0.1:1\"}",
          "listen: mysql \"shop\" has '127.0.0.1:1' already; an address may be there once"},
         {"listen = {\":1\"} server = \"\"",

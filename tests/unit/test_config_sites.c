@@ -158,7 +158,7 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
                 {"database = w retention = \"long\"", "retention"},
                 {"database = w port = 70000", "port must be 1 to 65535"},
                 {"database = w host = \"a\" socket = \"/b\"", "not both"},
-                {"database = w socket = \"b\"", "socket must be a path"},
+                {"database = w socket = \"\"", "socket must be a path"},
                 {"database = w password = \"x\"", "password"},
                 {"database = w password_file = \"/no/such\"", "/no/such"},
                 {"database = w password_env = \"WEIR_NO_SUCH\"", "WEIR_NO_SUCH"},

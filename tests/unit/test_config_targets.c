@@ -250,7 +250,7 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
                 {"kind = oracle", "not oracle"},
                 {"kind = mysql port = 70000", "port must be 1 to 65535"},
                 {"kind = mysql host = \"a\" socket = \"/b\"", "not both"},
-                {"kind = mysql socket = \"b\"", "socket must be a path"},
+                {"kind = mysql socket = \"\"", "socket must be a path"},
                 {"kind = mysql host = \"\"", "host must be"},
                 {"kind = mysql interval = \"99ms\"", "interval must be 100ms to 1h"},
                 {"kind = mysql interval = \"61m\"", "interval must be"},
