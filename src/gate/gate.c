@@ -87,6 +87,20 @@ void policy_init(struct policy *p)
         };
 }
 
+enum level policy_worse_level(const struct policy *p, enum level level, enum level other,
+                              enum tier tier)
+{
+        return p->delay_ms[other][tier] > p->delay_ms[level][tier] ? other : level;
+}
+
+void level_caps_lower(struct level_caps *caps, const struct level_caps *other)
+{
+        if (other->claim_size && (!caps->claim_size || other->claim_size < caps->claim_size))
+                caps->claim_size = other->claim_size;
+        if (other->claims && (!caps->claims || other->claims < caps->claims))
+                caps->claims = other->claims;
+}
+
 static int check_delay(const struct policy *p, enum level level, enum tier tier,
                        struct problem *problem)
 {

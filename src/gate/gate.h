@@ -72,6 +72,11 @@ struct policy {
  * unknown: critical and high run, normal 5 min, deferrable 15.  Caps: elevated 5 jobs, 15 s, 1
  * claim; critical 1 job, 10 s, 1 claim.  Mode off, no pause, no bounds on deferrals. */
 void policy_init(struct policy *p);
+/* The worse of both levels for that tier: the one with the longer delay. */
+enum level policy_worse_level(const struct policy *p, enum level level, enum level other,
+                              enum tier tier);
+/* The lower of both. */
+void level_caps_lower(struct level_caps *caps, const struct level_caps *other);
 /* ERR_BADARG and what is wrong: the critical tier runs at every level, every tier runs at level
  * normal, and no delay is longer than GATE_DELAY_MAX_MS.  gate_decide holds to the first two
  * whatever it is given. */

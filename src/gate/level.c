@@ -423,6 +423,60 @@ int64_t leveler_next_ns(const struct leveler *l, const struct level_rule *rules,
         return next;
 }
 
+/* ---- for a tier ---- */
+
+static int64_t held_until_ns(const struct leveler *l, const struct policy *p, enum tier tier)
+{
+        return l->since_ns + (int64_t)p->delay_ms[l->held][tier] * NS_PER_MS;
+}
+
+bool leveler_is_held(const struct leveler *l, const struct policy *p, enum tier tier,
+                     int64_t now_ns)
+{
+        return l->level == LEVEL_UNKNOWN && now_ns < held_until_ns(l, p, tier);
+}
+
+unsigned leveler_held_tiers(const struct leveler *l, const struct policy *p, int64_t now_ns)
+{
+        unsigned held = 0;
+        for (enum tier tier = 0; tier < TIERS; tier++)
+                held |= (unsigned)leveler_is_held(l, p, tier, now_ns) << tier;
+        return held;
+}
+
+int64_t leveler_held_next_ns(const struct leveler *l, const struct policy *p, int64_t now_ns)
+{
+        int64_t next = INT64_MAX;
+        for (enum tier tier = 0; tier < TIERS; tier++) {
+                int64_t at = held_until_ns(l, p, tier);
+                if (leveler_is_held(l, p, tier, now_ns) && at < next)
+                        next = at;
+        }
+        return next;
+}
+
+enum level leveler_level_for(const struct leveler *l, const struct policy *p, enum tier tier,
+                             int64_t now_ns)
+{
+        enum level level = l->level;
+        if (leveler_is_held(l, p, tier, now_ns))
+                level = policy_worse_level(p, level, l->held, tier);
+        return l->is_unmeasured ? policy_worse_level(p, level, LEVEL_UNKNOWN, tier) : level;
+}
+
+struct level_caps leveler_caps(const struct leveler *l, const struct policy *p, int64_t now_ns)
+{
+        struct level_caps caps = p->caps[l->level];
+        bool is_held = leveler_held_tiers(l, p, now_ns) != 0;
+        for (enum tier tier = 0; tier < TIERS; tier++)
+                is_held &= !p->delay_ms[l->held][tier] || leveler_is_held(l, p, tier, now_ns);
+        if (is_held)
+                level_caps_lower(&caps, &p->caps[l->held]);
+        if (l->is_unmeasured)
+                level_caps_lower(&caps, &p->caps[LEVEL_UNKNOWN]);
+        return caps;
+}
+
 double level_pressure(const struct level_rule *rules, const struct level_sample *samples, size_t n,
                       int64_t now_ns)
 {

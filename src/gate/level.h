@@ -100,6 +100,25 @@ int64_t leveler_next_ns(const struct leveler *l, const struct level_rule *rules,
 /* Steady: from then on the sample does not count any more, unless a newer one comes.  For one that
  * was taken and is not known. */
 int64_t level_good_until_ns(const struct level_rule *rule, const struct level_sample *sample);
+/* What the level means for a tier.
+ *
+ * An overloaded database is the one that does not answer.  So a target that became unknown goes on
+ * holding each tier that the level before delayed, as that level did, and for as long as it delays
+ * the tier; then unknown decides, so that a probe that stays broken blocks nothing for ever.  Caps
+ * stay until the first of these tiers is let go.
+ *
+ * Of a target that is not measured only the last known level is known: as long as that is so, the
+ * worse of it and unknown applies. */
+enum level leveler_level_for(const struct leveler *l, const struct policy *p, enum tier tier,
+                             int64_t now_ns);
+struct level_caps leveler_caps(const struct leveler *l, const struct policy *p, int64_t now_ns);
+/* Is the tier held by the level before?  As bits for all of them, and when the next of them is let
+ * go although no sample comes; INT64_MAX: none is held. */
+bool leveler_is_held(const struct leveler *l, const struct policy *p, enum tier tier,
+                     int64_t now_ns);
+unsigned leveler_held_tiers(const struct leveler *l, const struct policy *p, int64_t now_ns);
+int64_t leveler_held_next_ns(const struct leveler *l, const struct policy *p, int64_t now_ns);
+
 /* max(value / threshold of critical) over the fresh metrics: 1 is at the limit, never below 0. NAN:
  * no fresh metric has such a threshold above 0. */
 double level_pressure(const struct level_rule *rules, const struct level_sample *samples, size_t n,

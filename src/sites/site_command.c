@@ -58,11 +58,11 @@ static struct site_hook_reply hook_row(const struct telling *t, size_t index)
 static void sum_tiers(struct telling *t)
 {
         const struct site_survey *v = &t->site->survey;
-        for (size_t i = 0; i < TIERS; i++) {
+        for (enum tier i = 0; i < TIERS; i++) {
                 const struct policy *p = &t->core->throttle->policy;
                 t->tiers[i] = (struct site_tier_reply){
-                        .tier = tier_name((enum tier)i),
-                        .delay_ms = p->delay_ms[site_level(t->core, t->site)][i]};
+                        .tier = tier_name(i),
+                        .delay_ms = p->delay_ms[site_level_for(t->core, t->site, i)][i]};
         }
         for (size_t i = 0; i < v->n_hooks; i++) {
                 struct site_hook_reply row = hook_row(t, i);
@@ -275,7 +275,7 @@ static struct level_caps caps_of(const struct core *core, const struct site *s)
         bool is_critical_only = s->due && s->due == s->due_critical;
         if (site_mode(core, s) != MODE_ENFORCE || is_critical_only)
                 return (struct level_caps){0};
-        return core->throttle->policy.caps[site_level(core, s)];
+        return site_level_caps(core, s);
 }
 
 int exec_siteask(struct core *core, struct session *session, const struct command *cmd,

@@ -12,7 +12,6 @@
 #include "base/shown.h"
 #include "sites/sites_state.h"
 #include "things/setting.h"
-#include "throttle/last_level.h"
 
 const char *site_repair_name(enum site_repair repair)
 {
@@ -253,17 +252,35 @@ enum level site_level(const struct core *core, const struct site *s)
         return g ? g->leveler.level : LEVEL_UNKNOWN;
 }
 
+/* Is the level that of its target, and nothing that stands for it? */
+static bool is_targets(const struct core *core, const struct target *g)
+{
+        return g && !core->throttle->policy.is_paused && !is_not_measured_yet(g);
+}
+
+enum level site_level_for(const struct core *core, const struct site *s, enum tier tier)
+{
+        const struct target *g = target_of(core, s);
+        if (!is_targets(core, g))
+                return site_level(core, s);
+        return leveler_level_for(&g->leveler, &core->throttle->policy, tier, core->now.steady_ns);
+}
+
+struct level_caps site_level_caps(const struct core *core, const struct site *s)
+{
+        const struct target *g = target_of(core, s);
+        const struct policy *p = &core->throttle->policy;
+        return is_targets(core, g) ? leveler_caps(&g->leveler, p, core->now.steady_ns)
+                                   : p->caps[site_level(core, s)];
+}
+
 struct gate_answer site_decide(struct core *core, const struct site *s, struct slice hook,
                                enum tier *ret_tier)
 {
         throttle_refresh(core);
         struct policy policy = core->throttle->policy;
-        const struct target *g = target_of(core, s);
-        struct gate_ask ask = {.tier = site_tier(core, s, hook), .level = site_level(core, s)};
-        if (g && ask.level == LEVEL_UNKNOWN)
-                ask.level = held_for_tier(&policy, &g->leveler, core->now.steady_ns, ask.tier);
-        if (g && g->leveler.is_unmeasured && !is_not_measured_yet(g))
-                ask.level = worse_for_tier(&policy, ask.level, LEVEL_UNKNOWN, ask.tier);
+        struct gate_ask ask = {.tier = site_tier(core, s, hook)};
+        ask.level = site_level_for(core, s, ask.tier);
         if (policy.deferrals_per_hour)
                 ask.hook_deferrals = throttle_hook_deferrals(core, hook);
         policy.mode = s->is_leaving ? MODE_OFF : MODE_ENFORCE;
@@ -297,7 +314,8 @@ static uint64_t decision_key(const struct core *core, const struct site *s)
         const struct throttle *t = core->throttle;
         const struct target *g = target_of(core, s);
         uint64_t versions = t->registry_version + core->state.settings_version;
-        return versions << 8 | (uint64_t)site_level(core, s) << 4 |
+        uint64_t held = g ? leveler_held_tiers(&g->leveler, &t->policy, core->now.steady_ns) : 0;
+        return versions << 12 | held << 8 | (uint64_t)site_level(core, s) << 4 |
                (uint64_t)(g && g->leveler.is_unmeasured) << 1 | (uint64_t)t->policy.is_paused;
 }
 

@@ -78,6 +78,9 @@ bool site_has_fronts(const struct core *core, const struct site *s);
 /* Nothing is known of the load yet: nothing is done. */
 bool site_is_guess(const struct core *core, const struct site *s);
 enum level site_level(const struct core *core, const struct site *s); /* critical while paused */
+/* What the level means: see gate/level.h. */
+enum level site_level_for(const struct core *core, const struct site *s, enum tier tier);
+struct level_caps site_level_caps(const struct core *core, const struct site *s);
 /* Why actions of the site wait now, in words; SITE_TEXT bytes. */
 void site_put_reason(const struct core *core, const struct site *s, char *ret);
 /* Hooks of the site that have batches, in no order: start with NULL. */

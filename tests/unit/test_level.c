@@ -779,9 +779,74 @@ static void a_pair_is_the_shortest_text_that_reads_back_the_same(void **unused)
         same(level_pair_text(NAN, 3, text), "");
 }
 
+/* ---- for a tier ---- */
+
+static void what_became_unknown_holds_each_tier_as_long_as_the_level_before_delays_it(void **state)
+{
+        static const struct {
+                int64_t at_s; /* since it is unknown */
+                enum level level[TIERS];
+                unsigned held;
+                uint32_t claims;
+                int64_t next_s;
+        } cases[] = {
+                {0, {LEVEL_UNKNOWN, LEVEL_CRITICAL, LEVEL_CRITICAL, LEVEL_CRITICAL}, 14, 1, 300},
+                {299, {LEVEL_UNKNOWN, LEVEL_CRITICAL, LEVEL_CRITICAL, LEVEL_CRITICAL}, 14, 1, 300},
+                {300, {LEVEL_UNKNOWN, LEVEL_UNKNOWN, LEVEL_CRITICAL, LEVEL_CRITICAL}, 12, 0, 900},
+                {900, {LEVEL_UNKNOWN, LEVEL_UNKNOWN, LEVEL_UNKNOWN, LEVEL_CRITICAL}, 8, 0, 3600},
+                {3600, {LEVEL_UNKNOWN, LEVEL_UNKNOWN, LEVEL_UNKNOWN, LEVEL_UNKNOWN}, 0, 0, -1},
+        };
+        struct rig r = rig_of(1);
+        struct policy p;
+
+        (void)state;
+        policy_init(&p);
+        see(&r, THREADS, 20);
+        assert_int_equal(leveler_held_tiers(&r.l, &p, r.now_ns), 0);
+        assert_int_equal(leveler_level_for(&r.l, &p, TIER_HIGH, r.now_ns), LEVEL_CRITICAL);
+        r.now_ns += 4 * S;
+        assert_true(update(&r));
+        assert_int_equal(r.l.level, LEVEL_UNKNOWN);
+        int64_t began_ns = r.now_ns;
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                int64_t now_ns = began_ns + cases[i].at_s * S;
+                int64_t next = leveler_held_next_ns(&r.l, &p, now_ns);
+                for (enum tier tier = 0; tier < TIERS; tier++)
+                        assert_int_equal(leveler_level_for(&r.l, &p, tier, now_ns),
+                                         cases[i].level[tier]);
+                assert_int_equal(leveler_held_tiers(&r.l, &p, now_ns), cases[i].held);
+                assert_int_equal(leveler_caps(&r.l, &p, now_ns).claims, cases[i].claims);
+                assert_int_equal(next,
+                                 cases[i].next_s < 0 ? INT64_MAX : began_ns + cases[i].next_s * S);
+        }
+}
+
+/* To normal nothing was held, and where unknown delays longer it decides. */
+static void unknown_after_normal_or_with_longer_delays_decides_itself(void **state)
+{
+        struct rig r = rig_of(1);
+        struct policy p;
+
+        (void)state;
+        policy_init(&p);
+        see(&r, THREADS, 1);
+        r.now_ns += 4 * S;
+        assert_true(update(&r));
+        assert_int_equal(leveler_held_tiers(&r.l, &p, r.now_ns), 0);
+        see(&r, THREADS, 20);
+        r.now_ns += 4 * S;
+        assert_true(update(&r));
+        p.delay_ms[LEVEL_UNKNOWN][TIER_HIGH] = 600000;
+        assert_int_equal(leveler_level_for(&r.l, &p, TIER_HIGH, r.now_ns), LEVEL_UNKNOWN);
+        assert_int_equal(leveler_level_for(&r.l, &p, TIER_NORMAL, r.now_ns), LEVEL_CRITICAL);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(
+                        what_became_unknown_holds_each_tier_as_long_as_the_level_before_delays_it),
+                cmocka_unit_test(unknown_after_normal_or_with_longer_delays_decides_itself),
                 cmocka_unit_test(a_pair_is_the_shortest_text_that_reads_back_the_same),
                 cmocka_unit_test(it_begins_unknown_and_names_nobody),
                 cmocka_unit_test(a_first_calm_sample_makes_it_normal_at_once),

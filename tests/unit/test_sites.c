@@ -499,6 +499,7 @@ static void what_critical_held_stays_held_while_nobody_answers(void **unused)
                             SLICE_LIT("too many connections"));
         }
         rig_turn(&rig);
+        has(rig_do(&rig, "SITEASK", "blog", "HOOK", "renew"), "claim_size:1 claims:1");
         survey(&rig, &plan, "pay", 1, "renew", 1, "news", 1, "sync", 1, NULL);
         assert_int_equal(plan.n_steps, 3);
         assert_delay(&rig, &plan.steps[0], 300);
@@ -506,8 +507,13 @@ static void what_critical_held_stays_held_while_nobody_answers(void **unused)
         assert_delay(&rig, &plan.steps[2], 3600);
         has(plan.reason, "unknown, and was critical before");
         site_plan_release(&plan);
-        rig_pass_ms(&rig, 300 * MS_PER_S); /* as long as critical delays the tier high */
+        int n = asked.n_wakes;
+        rig_pass_ms(&rig, (300 - 19) * MS_PER_S - 1); /* it began 19 s ago */
         rig_turn(&rig);
+        assert_int_equal(asked.n_wakes, n);
+        rig_pass_ms(&rig, 1); /* as long as critical delays the tier high */
+        rig_turn(&rig);
+        assert_int_equal(asked.n_wakes, n + 1);
         assert_int_equal(n_steps(&rig, "renew", 1), 0);
         assert_int_equal(n_steps(&rig, "news", 1), 1);
         rig_release(&rig);
