@@ -108,33 +108,22 @@ static void tell_targets(struct reply *reply, const struct reply_items *items)
         }
 }
 
-/* A target that was not measured yet counts as unknown beside the level, by tier. */
-static enum level level_for_tier(const struct throttle *t, enum level level, bool is_unmeasured,
-                                 size_t tier)
-{
-        if (!is_unmeasured || t->policy.is_paused)
-                return level;
-        return worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, (enum tier)tier);
-}
-
 static void tell_tiers(struct reply *reply, const struct reply_items *items)
 {
         const struct core *core = items->core;
         const struct throttle *t = core->throttle;
-        bool is_unmeasured;
-        enum level enforced = throttle_level_if_enforced(t, &is_unmeasured);
-        for (size_t i = 0; i < TIERS; i++) {
-                enum level now = level_for_tier(t, t->effective, t->is_enforced_unmeasured, i);
-                enum level would = level_for_tier(t, enforced, is_unmeasured, i);
+        enum level would[TIERS];
+        throttle_levels_if_enforced(core, would);
+        for (enum tier i = 0; i < TIERS; i++) {
                 const struct tier_row_reply told = {
-                        .tier = tier_name((enum tier)i),
+                        .tier = tier_name(i),
                         .parked = (int64_t)core->state.n_parked[i],
                         .deferred = (int64_t)t->deferred[i],
                         .would_defer = (int64_t)t->observed[i],
                         .released = (int64_t)t->released[i],
-                        .delay_ms = t->policy.delay_ms[now][i],
+                        .delay_ms = t->policy.delay_ms[throttle_level_for(t, i)][i],
                         .returning = (int64_t)core->state.n_returning[i],
-                        .enforce_delay_ms = t->policy.delay_ms[would][i],
+                        .enforce_delay_ms = t->policy.delay_ms[would[i]][i],
                 };
                 reply_tier_row(reply, &told);
         }

@@ -73,21 +73,9 @@ void throttle_ask(struct core *core)
         t->asked(t->asked_ctx);
 }
 
-static void lower_caps(struct level_caps *caps, const struct level_caps *other)
-{
-        if (other->claim_size && (!caps->claim_size || other->claim_size < caps->claim_size))
-                caps->claim_size = other->claim_size;
-        if (other->claims && (!caps->claims || other->claims < caps->claims))
-                caps->claims = other->claims;
-}
-
 struct level_caps throttle_caps(const struct core *core)
 {
-        const struct throttle *t = core->throttle;
-        struct level_caps caps = t->policy.caps[t->effective];
-        if (t->is_enforced_unmeasured)
-                lower_caps(&caps, &t->policy.caps[LEVEL_UNKNOWN]);
-        return caps;
+        return core->throttle->caps;
 }
 
 /* ---- deferrals of a hook ---- */
@@ -147,41 +135,36 @@ enum tier throttle_tier(const struct core *core, const struct job *job)
         return own ? (enum tier)(own - 1) : registry_tier(registry, name_slice(job->hook));
 }
 
-/* Of a target that is not measured only its last known level is known: as long as that is so, what
- * applies to a tier is the worse of it and unknown. */
-static enum level decided_level(const struct throttle *t, enum level level, bool is_unmeasured,
-                                enum tier tier)
-{
-        return is_unmeasured ? worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, tier) : level;
-}
-
 struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier)
 {
         struct throttle *t = core->throttle;
         throttle_refresh(core);
         *ret_tier = throttle_tier(core, job);
         struct gate_ask ask = parking_ask(core, job, *ret_tier);
-        ask.level = decided_level(t, t->enforced, t->is_enforced_unmeasured, *ret_tier);
+        ask.level = t->enforced_for[*ret_tier];
         if (t->policy.deferrals_per_hour)
                 ask.hook_deferrals = throttle_hook_deferrals(core, name_slice(job->hook));
         struct policy policy = t->policy;
         policy.mode = MODE_ENFORCE;
         struct gate_answer a = gate_decide(&policy, &ask);
-        if (a.is_wait || t->policy.is_paused ||
-            (t->decided == t->enforced && t->is_decided_unmeasured == t->is_enforced_unmeasured))
+        if (a.is_wait || t->policy.is_paused || t->decided_for[*ret_tier] == ask.level)
                 return a;
         policy.mode = MODE_OBSERVE; /* what those that are only observed would do */
-        ask.level = decided_level(t, t->decided, t->is_decided_unmeasured, *ret_tier);
+        ask.level = t->decided_for[*ret_tier];
         return gate_decide(&policy, &ask);
 }
 
-/* The target that was decided on: one with that level whose mode does what was done. */
-static const struct target *target_of(const struct throttle *t, const struct gate_answer *a)
+/* The target that was decided on: one that means that level for the tier, and whose mode does what
+ * was done. */
+static const struct target *target_of(const struct core *core, const struct gate_answer *a,
+                                      enum tier tier)
 {
+        const struct throttle *t = core->throttle;
         for (size_t i = 0; i < t->n_targets; i++) {
                 const struct target *g = &t->targets[i];
-                bool is_level = g->leveler.level == a->level ||
-                                (a->level == LEVEL_UNKNOWN && g->leveler.is_unmeasured);
+                const struct leveler *l = &g->leveler;
+                enum level own = leveler_level_for(l, &t->policy, tier, core->now.steady_ns);
+                bool is_level = l->level == a->level || own == a->level;
                 if (is_level &&
                     throttle_mode_of(t, g) >= (a->is_wait ? MODE_ENFORCE : MODE_OBSERVE))
                         return g;
@@ -215,8 +198,7 @@ static int64_t unknown_age_ms(const struct core *core, const struct target *g)
 void throttle_put_reason(const struct core *core, const struct gate_answer *a, enum tier tier,
                          char *ret)
 {
-        const struct throttle *t = core->throttle;
-        const struct target *g = a->reason == GATE_PAUSED ? NULL : target_of(t, a);
+        const struct target *g = a->reason == GATE_PAUSED ? NULL : target_of(core, a, tier);
         const struct leveler *l = g ? &g->leveler : NULL;
         char wait[128], time[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX], last[THROTTLE_TEXT];
         char expiry[64];
@@ -233,9 +215,12 @@ void throttle_put_reason(const struct core *core, const struct gate_answer *a, e
         else if (l->metric < 0)
                 (void)snprintf(ret, THROTTLE_TEXT, "load of %s is %s; %s", g->name,
                                level_name(a->level), wait);
-        else if (a->level == LEVEL_UNKNOWN) /* then both are ages in s */
+        else if (l->level == LEVEL_UNKNOWN) /* then both are ages in s */
                 (void)snprintf(ret, THROTTLE_TEXT,
-                               "unknown load on %s: %s %s old, at most %s is allowed; %s", g->name,
+                               "unknown load on %s%s%s%s: %s %s old, at most %s is allowed; %s",
+                               g->name, a->level == LEVEL_UNKNOWN ? "" : ", ",
+                               a->level == LEVEL_UNKNOWN ? "" : level_name(a->level),
+                               a->level == LEVEL_UNKNOWN ? "" : " before",
                                g->metrics[l->metric].name,
                                duration_words(unknown_age_ms(core, g), time),
                                duration_words((int64_t)(l->threshold * MS_PER_S), most), wait);
@@ -268,7 +253,7 @@ static void tell_deferral(struct core *core, const struct job *job, enum tier ti
 {
         struct throttle *t = core->throttle;
         bool is_load = a->reason != GATE_PAUSED && a->reason != GATE_RAMP;
-        const struct target *g = is_load ? target_of(t, a) : NULL;
+        const struct target *g = is_load ? target_of(core, a, tier) : NULL;
         throttled_deferral(core, job, tier, a, g ? g->name : "", why);
         (a->is_wait ? t->deferred : t->observed)[tier]++;
         if (a->is_wait)

@@ -153,17 +153,3 @@ const char *last_level_words(const struct target *g, char *ret)
                                duration_words(g->last_known_ms, time));
         return ret;
 }
-
-enum level worse_for_tier(const struct policy *p, enum level level, enum level other,
-                          enum tier tier)
-{
-        return p->delay_ms[other][tier] > p->delay_ms[level][tier] ? other : level;
-}
-
-enum level held_for_tier(const struct policy *p, const struct leveler *l, int64_t now_ns,
-                         enum tier tier)
-{
-        int64_t held_ns = (int64_t)p->delay_ms[l->held][tier] * NS_PER_MS;
-        bool is_gap = l->level == LEVEL_UNKNOWN && now_ns - l->since_ns < held_ns;
-        return is_gap ? worse_for_tier(p, l->level, l->held, tier) : l->level;
-}

@@ -21,13 +21,5 @@ bool target_is_unmeasured(const struct target *g);
  * measured yet" when nothing was ever known; "" when it was measured.  Returns ret, which holds
  * THROTTLE_TEXT bytes. */
 const char *last_level_words(const struct target *g, char *ret);
-/* The level of a target that became unknown counts for a tier as the worse of unknown and what it
- * was before: an overloaded database is the one that does not answer.  That is so for as long as
- * the level before delays the tier, from the last answer on; then unknown decides. */
-enum level held_for_tier(const struct policy *p, const struct leveler *l, int64_t now_ns,
-                         enum tier tier);
-/* The worse of both levels for that tier: the one with the longer delay. */
-enum level worse_for_tier(const struct policy *p, enum level level, enum level other,
-                          enum tier tier);
 
 #endif

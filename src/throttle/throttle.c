@@ -26,6 +26,7 @@ static void throttle_init(struct core *core)
         struct throttle *t = core->throttle = xcalloc(1, sizeof(*t));
         t->deciding = t->watching = -1;
         t->settings_seen = UINT64_MAX;
+        t->held_next_ns = INT64_MAX;
         policy_init(&t->configured);
         t->policy = t->configured;
         hash_init(&t->hooks, 1);
@@ -158,9 +159,7 @@ static int badness(enum level level)
 
 enum level throttle_level_for(const struct throttle *t, enum tier tier)
 {
-        if (!t->is_enforced_unmeasured)
-                return t->effective;
-        return worse_for_tier(&t->policy, t->effective, LEVEL_UNKNOWN, tier);
+        return t->policy.is_paused ? LEVEL_CRITICAL : t->enforced_for[tier];
 }
 
 /* Parked jobs that may go at what is done now; the other tiers would only be parked again. */
@@ -212,16 +211,82 @@ static void raise_to(enum level *worst, enum level level)
                 *worst = level;
 }
 
+/* Which targets count. */
+enum counting { COUNT_ENFORCED, COUNT_DECIDED, COUNT_IF_ENFORCED };
+
+static bool is_counted(const struct throttle *t, const struct target *g, enum counting which)
+{
+        if (which == COUNT_IF_ENFORCED)
+                return g->mode < 0 || g->mode == MODE_ENFORCE;
+        return throttle_mode_of(t, g) >= (which == COUNT_ENFORCED ? MODE_ENFORCE : MODE_OBSERVE);
+}
+
+/* The worst level of those that count, and what each of them means for the tier beyond its level.
+ */
+static void find_levels(const struct core *core, enum counting which, enum level ret[TIERS])
+{
+        const struct throttle *t = core->throttle;
+        enum level worst = LEVEL_NORMAL;
+        for (size_t i = 0; i < t->n_targets; i++)
+                if (is_counted(t, &t->targets[i], which))
+                        raise_to(&worst, t->targets[i].leveler.level);
+        for (enum tier tier = 0; tier < TIERS; tier++) {
+                ret[tier] = worst;
+                for (size_t i = 0; i < t->n_targets; i++) {
+                        const struct leveler *l = &t->targets[i].leveler;
+                        enum level own =
+                                leveler_level_for(l, &t->policy, tier, core->now.steady_ns);
+                        if (own != l->level && is_counted(t, &t->targets[i], which))
+                                ret[tier] = policy_worse_level(&t->policy, ret[tier], own, tier);
+                }
+        }
+}
+
+static struct level_caps find_caps(const struct core *core)
+{
+        const struct throttle *t = core->throttle;
+        struct level_caps caps = t->policy.caps[t->effective];
+        for (size_t i = 0; i < t->n_targets; i++) {
+                const struct leveler *l = &t->targets[i].leveler;
+                struct level_caps own = leveler_caps(l, &t->policy, core->now.steady_ns);
+                if ((l->is_unmeasured || l->level == LEVEL_UNKNOWN) &&
+                    is_counted(t, &t->targets[i], COUNT_ENFORCED))
+                        level_caps_lower(&caps, &own);
+        }
+        return caps;
+}
+
+/* What the levels mean for tiers.  True: one runs now that was delayed. */
+static bool find_meanings(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        enum level was[TIERS];
+        bool is_freed = false;
+        for (enum tier tier = 0; tier < TIERS; tier++)
+                was[tier] = throttle_level_for(t, tier);
+        find_levels(core, COUNT_ENFORCED, t->enforced_for);
+        find_levels(core, COUNT_DECIDED, t->decided_for);
+        t->caps = find_caps(core);
+        t->held_next_ns = INT64_MAX;
+        for (size_t i = 0; i < t->n_targets; i++) {
+                int64_t at = leveler_held_next_ns(&t->targets[i].leveler, &t->policy,
+                                                  core->now.steady_ns);
+                t->held_next_ns = at < t->held_next_ns ? at : t->held_next_ns;
+        }
+        for (enum tier tier = 0; tier < TIERS; tier++)
+                is_freed |= t->policy.delay_ms[was[tier]][tier] &&
+                            !t->policy.delay_ms[throttle_level_for(t, tier)][tier];
+        return is_freed;
+}
+
 static void find_worst(struct core *core)
 {
         struct throttle *t = core->throttle;
         enum level was = t->enforced, was_effective = t->effective;
         t->deciding = t->watching = -1;
         t->watched = t->decided = t->enforced = LEVEL_NORMAL;
-        t->is_decided_unmeasured = t->is_enforced_unmeasured = false;
         for (size_t i = 0; i < t->n_targets; i++) {
                 enum level level = t->targets[i].leveler.level;
-                bool is_unmeasured = t->targets[i].leveler.is_unmeasured;
                 enum gate_mode mode = throttle_mode_of(t, &t->targets[i]);
                 if (mode == MODE_OFF)
                         continue;
@@ -230,33 +295,28 @@ static void find_worst(struct core *core)
                 if (badness(level) > badness(*worst))
                         *(is_enforced ? &t->deciding : &t->watching) = (int)i;
                 raise_to(worst, level);
-                t->is_enforced_unmeasured |= is_enforced && is_unmeasured;
-                if (mode >= MODE_OBSERVE) {
+                if (mode >= MODE_OBSERVE)
                         raise_to(&t->decided, level);
-                        t->is_decided_unmeasured |= is_unmeasured;
-                }
         }
         t->effective = t->policy.is_paused ? LEVEL_CRITICAL : t->enforced;
+        struct level_caps was_caps = t->caps;
+        bool is_freed = find_meanings(core);
         if (t->enforced != was)
                 t->level_since_ns = core->now.steady_ns;
         if (t->effective != was_effective)
                 effect_changed(core, was_effective);
-        if (t->effective != was_effective)
+        else if (is_freed && !core_is_following(core))
+                begin_ramp(core);
+        if (t->effective != was_effective || t->caps.claim_size != was_caps.claim_size ||
+            t->caps.claims != was_caps.claims)
                 throttle_take_back(core, SIZE_MAX); /* other caps hold now */
 }
 
-enum level throttle_level_if_enforced(const struct throttle *t, bool *ret_unmeasured)
+void throttle_levels_if_enforced(const struct core *core, enum level ret[TIERS])
 {
-        enum level worst = t->policy.is_paused ? LEVEL_CRITICAL : LEVEL_NORMAL;
-        *ret_unmeasured = false;
-        for (size_t i = 0; i < t->n_targets; i++) {
-                const struct target *g = &t->targets[i];
-                if (g->mode >= 0 && g->mode != MODE_ENFORCE)
-                        continue;
-                raise_to(&worst, g->leveler.level);
-                *ret_unmeasured |= g->leveler.is_unmeasured;
-        }
-        return worst;
+        find_levels(core, COUNT_IF_ENFORCED, ret);
+        for (enum tier tier = 0; core->throttle->policy.is_paused && tier < TIERS; tier++)
+                ret[tier] = LEVEL_CRITICAL;
 }
 
 static void tell_transition(struct core *core, const struct target *g, enum level was)
@@ -420,6 +480,8 @@ static void throttle_turn(struct core *core)
         }
         if (core->now.steady_ns - t->own_ns >= NS_PER_S)
                 t->own_ns = core->now.steady_ns;
+        if (core->now.steady_ns >= t->held_next_ns)
+                find_worst(core);
         if (core_is_following(core))
                 return;
         last_levels_keep(core);
@@ -446,6 +508,7 @@ static int64_t throttle_next_ns(const struct core *core)
 {
         const struct throttle *t = core->throttle;
         int64_t next = core_is_following(core) ? INT64_MAX : jobs_next_ns(core);
+        next = t->held_next_ns < next ? t->held_next_ns : next;
         for (size_t i = 0; i < t->n_targets; i++) {
                 const struct target *g = &t->targets[i];
                 int64_t at = leveler_next_ns(&g->leveler, g->rules, g->samples, g->n_metrics,

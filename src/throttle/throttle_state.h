@@ -106,8 +106,11 @@ struct throttle {
         int deciding;         /* the target that has `enforced`; -1: none, it is normal */
         int watching;         /* the same for `watched` */
         int64_t level_since_ns;
-        /* A target that counts has not been measured: for those that decide, that enforce. */
-        bool is_decided_unmeasured, is_enforced_unmeasured;
+        /* What `decided` and `enforced` mean for a tier (gate/level.h), and the caps of
+         * `effective`; all of it until the time alone changes it. */
+        enum level decided_for[TIERS], enforced_for[TIERS];
+        struct level_caps caps;
+        int64_t held_next_ns; /* INT64_MAX: it does not */
         bool are_targets_new; /* set up, and what was last known is not taken up yet */
         bool awaits_levels;   /* since the start: of a target the first samples are to come */
         struct ramp ramp;
@@ -159,9 +162,9 @@ extern const struct feature registry_tries_feature; /* REGISTRYTRY: walks that g
 struct target_row_reply throttle_target_row(const struct core *core, const struct target *g,
                                             char last[THROTTLE_TEXT]);
 struct ramp_reply throttle_ramp(const struct core *core);
-/* What would be done if the mode were enforce: targets with a mode of their own keep it.
- * *ret_unmeasured: one of them is not measured yet. */
-enum level throttle_level_if_enforced(const struct throttle *t, bool *ret_unmeasured);
+/* What would be done to each tier if the mode were enforce: targets with a mode of their own keep
+ * it. */
+void throttle_levels_if_enforced(const struct core *core, enum level ret[TIERS]);
 
 /* Of the target, or that of all; off when the throttle is switched off. */
 enum gate_mode throttle_mode_of(const struct throttle *t, const struct target *g);

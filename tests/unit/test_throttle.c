@@ -269,6 +269,81 @@ static void an_unknown_load_has_its_own_meaning(void **unused)
         rig_release(&rig);
 }
 
+static void fail_for(struct rig *rig, int seconds)
+{
+        for (int i = 0; i < seconds; i++) {
+                rig_pass_ms(rig, 1000);
+                core_sample(rig->core, 0, 0, 0, rig->now.steady_ns, SAMPLE_FAILED,
+                            SLICE_LIT("too many connections"));
+        }
+        rig_turn(rig);
+}
+
+/* An overloaded database is the one that does not answer its probe. */
+static void what_critical_held_stays_held_while_nobody_answers(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[RIG_TOKEN];
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 20);
+        rig_do(&rig, "ENQUEUE", "wcs_early", "", "QUEUE", "early");
+        assert_int_equal(rig_claim(&rig, "w", "early", token), 0);
+        fail_for(&rig, 20);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "level:'unknown'");
+        add_all_tiers(&rig);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 5);
+        complete(&rig, 5, token);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        const char *held = rig_do(&rig, "THROTTLED");
+        has(held, "unknown load on shop, critical before: threads_running 20 s old");
+        has(held, "tier high waits 5 min");
+        has(held, "tier normal waits 15 min");
+        has(held, "tier deferrable waits 1 h");
+        const char *status = rig_do(&rig, "THROTTLE", "STATUS");
+        has(status, "tier:'high' parked:2");
+        has(status, "claim_size:1 claims:1");
+        has_not(status, "ramp:(running:true");
+        /* As long as critical delays the tier high. */
+        int64_t left_ms = 300 * MS_PER_S - 19 * MS_PER_S;
+        rig_pass_ms(&rig, left_ms - 1);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "claim_size:1 claims:1");
+        assert_int_equal(throttle_feature.next_ns(rig.core), rig.now.steady_ns + NS_PER_MS);
+        rig_pass_ms(&rig, 1);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "claim_size:0 claims:0");
+        has(rig_do(&rig, "THROTTLE", "HISTORY"), "parked job returns over");
+        rig_do(&rig, "ENQUEUE", "wcs_late", "", "QUEUE", "late");
+        assert_int_equal(rig_claim(&rig, "w", "late", token), 6);
+        rig_do(&rig, "ENQUEUE", "anything_late", "", "QUEUE", "normal");
+        assert_int_equal(rig_claim(&rig, "w", "normal", token), 0);
+        has(rig_do(&rig, "THROTTLED", "COUNT", "1"), "tier normal waits 15 min");
+        rig_release(&rig);
+}
+
+static void another_target_that_answers_frees_nothing_that_critical_held(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[RIG_TOKEN];
+        const struct core_target two[] = {shop,
+                                          {.name = "other",
+                                           .metrics = &threads_running,
+                                           .n_metrics = 1,
+                                           .dwell_ns = NS_PER_S,
+                                           .mode = MODE_OBSERVE}};
+        rig_init(&rig);
+        rig_set_gate(&rig, two, ARRAY_LEN(two), MODE_ENFORCE, MODE_ENFORCE);
+        rig_turn(&rig);
+        rig_sample(&rig, 1, 0, 6);
+        sample(&rig, 20);
+        fail_for(&rig, 1);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "observed_level:'elevated'");
+        rig_do(&rig, "ENQUEUE", "wcs_renew", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        rig_release(&rig);
+}
+
 static void only_silence_leaves_the_last_value_good_for_a_moment(void **unused)
 {
         static const struct {
@@ -562,6 +637,8 @@ int main(void)
                 cmocka_unit_test(a_fall_to_a_level_where_all_that_is_parked_waits_too_is_no_ramp),
                 cmocka_unit_test(observe_announces_what_enforce_does),
                 cmocka_unit_test(an_unknown_load_has_its_own_meaning),
+                cmocka_unit_test(what_critical_held_stays_held_while_nobody_answers),
+                cmocka_unit_test(another_target_that_answers_frees_nothing_that_critical_held),
                 cmocka_unit_test(only_silence_leaves_the_last_value_good_for_a_moment),
                 cmocka_unit_test(a_remark_to_a_good_sample_is_told_until_the_next_one),
                 cmocka_unit_test(a_pause_behaves_as_critical_and_ends_by_itself),
