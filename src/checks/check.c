@@ -10,8 +10,8 @@
  *
  * The level of the target speaks only where it comes from a metric that the ask is not checked by:
  * where it is, the threshold is the finer judge, and waiting out the level's dwell on top would
- * turn a steady trickle into stop and go.  For a door that decides by itself (freeze.c) it always
- * speaks. */
+ * turn a steady trickle into stop and go.  It always speaks for a door that decides by itself
+ * (freeze.c), and of a target that holds what its level held before it became unknown. */
 #include "checks/check.h"
 
 #include <math.h>
@@ -301,6 +301,17 @@ static bool has_unknown(const struct check_answer *answer)
         return false;
 }
 
+/* The target is unknown, and holds the tier as its level before did (gate/level.h).  A rule for a
+ * metric that is not known may say itself for how long. */
+static bool is_held(const struct core *core, const struct ask_ctx *a,
+                    const struct check_answer *answer)
+{
+        const struct target *g = target_of(core, a);
+        bool says_itself = g->unknown[a->tier].policy == UNKNOWN_WAIT && has_unknown(answer);
+        return !says_itself &&
+               leveler_is_held(&g->leveler, &core->throttle->policy, a->tier, core->now.steady_ns);
+}
+
 /* Does the level come from a metric that this ask is not checked by, and does its tier wait? */
 static bool waits_for_level(const struct core *core, const struct ask_ctx *a,
                             const struct check_answer *answer)
@@ -310,6 +321,8 @@ static bool waits_for_level(const struct core *core, const struct ask_ctx *a,
                 return false;
         const struct leveler *l = &g->leveler;
         bool is_unknown = l->level == LEVEL_UNKNOWN;
+        if (is_held(core, a, answer))
+                return true;
         if (l->level == LEVEL_NORMAL || (is_unknown && (!a->is_frozen || has_unknown(answer))))
                 return false;
         if (!a->is_frozen && (l->metric < 0 || has_metric(answer, g->metrics[l->metric].name)))
@@ -511,6 +524,8 @@ void check_put_detail(const struct core *core, const struct ask_ctx *a,
         else if (reason == CHECK_UNKNOWN && m)
                 (void)snprintf(ret, CHECK_TEXT, "%s%s%s", m->name, m->error[0] ? ", " : "",
                                m->error);
+        else if (reason == CHECK_LEVEL && l && l->level == LEVEL_UNKNOWN && l->held > LEVEL_NORMAL)
+                (void)snprintf(ret, CHECK_TEXT, "unknown, %s before", level_name(l->held));
         else if (reason == CHECK_LEVEL && l && l->metric >= 0)
                 (void)snprintf(ret, CHECK_TEXT, "%s by %s %g against %g", level_name(l->level),
                                g->metrics[l->metric].name, l->value, l->threshold);

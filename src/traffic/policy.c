@@ -58,6 +58,7 @@ static struct policy_key key_of(const struct core *core, const struct door *d)
                 core->throttle->registry_version,
                 (uint64_t)door_target(core, d),
                 l ? (uint64_t)l->level << 1 | l->is_unmeasured : 0,
+                l ? leveler_held_tiers(l, &core->throttle->policy, core->now.steady_ns) : 0,
                 l ? (uint64_t)l->known_mask << 32 | l->pending_mask : 0,
                 core->throttle->policy.is_paused,
                 d->n_classes,

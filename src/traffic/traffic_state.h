@@ -38,7 +38,7 @@ struct traffic_point {
 };
 
 /* What a policy was made of, besides samples and classes: when it differs, a new one is due. */
-#define TRAFFIC_KEY 8
+#define TRAFFIC_KEY 9
 struct policy_key {
         uint64_t words[TRAFFIC_KEY];
 };

@@ -135,6 +135,42 @@ static void waiting_for_an_unknown_metric_begins_when_its_value_is_too_old(void 
         rig_release(&rig);
 }
 
+static void lose(struct rig *rig, size_t metric)
+{
+        core_sample(rig->core, 0, metric, 0, rig->now.steady_ns, SAMPLE_FAILED,
+                    SLICE_LIT("too many connections"));
+        rig_turn(rig);
+}
+
+/* An overloaded database is the one that does not answer its probe. */
+static void what_critical_refused_stays_refused_while_nobody_answers(void **state)
+{
+        (void)state;
+        static const char *const by[] = {"replication_lag", "threads_running"};
+        struct rig rig;
+        init(&rig);
+        both(&rig, 0, 60);
+        lose(&rig, LAG);
+        lose(&rig, THREADS);
+        for (size_t i = 0; i < ARRAY_LEN(by); i++) {
+                const char *high = rig_do(&rig, "CHECK", "a", "PRIORITY", "high", "METRICS", by[i]);
+                has(high, "refused");
+                has(high, "level");
+                has(rig_do(&rig, "CHECK", "a", "PRIORITY", "critical", "METRICS", by[i]),
+                    "granted");
+        }
+        rig_pass_ms(&rig, 29999);
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "deferrable"), "refused");
+        rig_pass_ms(&rig, 1); /* wait:30s says itself for how long */
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "deferrable"), "granted");
+        rig_pass_ms(&rig, 270 * MS_PER_S - 1);
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "high"), "refused");
+        rig_pass_ms(&rig, 1); /* as long as critical delays the tier high */
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "high"), "granted");
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "normal"), "refused");
+        rig_release(&rig);
+}
+
 static void low_priority_yields_for_a_second_after_a_refusal(void **state)
 {
         (void)state;
@@ -696,6 +732,7 @@ int main(void)
                 cmocka_unit_test(named_metrics_decide_instead_of_those_of_the_target),
                 cmocka_unit_test(an_unknown_metric_means_what_the_tier_says),
                 cmocka_unit_test(waiting_for_an_unknown_metric_begins_when_its_value_is_too_old),
+                cmocka_unit_test(what_critical_refused_stays_refused_while_nobody_answers),
                 cmocka_unit_test(low_priority_yields_for_a_second_after_a_refusal),
                 cmocka_unit_test(rules_hold_share_and_exempt),
                 cmocka_unit_test(a_hold_is_the_reason_even_of_a_low_priority_ask),

@@ -383,6 +383,26 @@ static void a_metric_that_falls_silent_is_published_without_a_sample(void **unus
         end(&rig);
 }
 
+static void what_critical_held_is_held_while_nobody_answers_and_then_published(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, 20);
+        size_t high = add_class(&rig, "wcs_renewal");
+        assert_int_equal(reason(high), CHECK_LEVEL);
+        core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, SAMPLE_FAILED, SLICE_LIT("gone"));
+        rig_turn(&rig);
+        assert_int_equal(reason(high), CHECK_LEVEL);
+        assert_non_null(strstr(verdicts(high)->why, "unknown, critical before"));
+        (void)published(&rig);
+        rig_pass_ms(&rig, 300 * MS_PER_S - 1);
+        assert_int_equal(published(&rig), 0);
+        rig_pass_ms(&rig, 1); /* as long as critical delays the tier high */
+        assert_int_equal(published(&rig), 1);
+        assert_int_equal(reason(high), CHECK_GRANTED);
+        end(&rig);
+}
+
 static void a_metric_of_harm_above_its_threshold_is_published_in_words(void **unused)
 {
         (void)unused;
@@ -820,6 +840,8 @@ int main(void)
                 cmocka_unit_test(the_pause_is_published),
                 cmocka_unit_test(a_threshold_that_is_set_is_published),
                 cmocka_unit_test(a_metric_that_falls_silent_is_published_without_a_sample),
+                cmocka_unit_test(
+                        what_critical_held_is_held_while_nobody_answers_and_then_published),
                 cmocka_unit_test(a_metric_of_harm_above_its_threshold_is_published_in_words),
                 cmocka_unit_test(a_reload_reads_targets_and_classes_again),
                 cmocka_unit_test(tiers_come_from_the_row_else_from_the_registry),
