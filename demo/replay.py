@@ -9,6 +9,7 @@ each callback began and how long after its date, what was moved, which deadlocks
 
 Tables, actions and runners are those of the test bed, tests/integration/lib_actionscheduler.py.
 """
+import bisect
 import dataclasses
 import os
 import subprocess
@@ -31,6 +32,7 @@ STORM, GUARD = "storm", "weir"      # database users, so that each can be told f
 META_ROWS = 280000
 PAUSE_MS = 500      # of a runner that finds nothing due; Action Scheduler's own is seconds
 PATIENCE_S = 300    # beyond what an act should take
+BATCH = 500         # actions that the guard moves at once, at most
 
 # Class, hook, how many of 1,900.  The tiers are the ones weir gives these hooks by itself.
 CLASSES = (
@@ -107,7 +109,8 @@ class Act:
     doubled: list
     own_deadlocks: int          # actions that a runner's own deadlock kept from running
     deadlocks: list             # the users of each
-    moved: set                  # actions that were seen with a later date than their own
+    moved: dict                 # actions that were seen with a later date than their own: that date when
+                                # they were moved, and as it was last
 
     def p(self, name, share):
         return bed.percentile(self.waits[name], share)
@@ -184,7 +187,7 @@ class Replay:
         self.made = backlog + sum(int(n * plan.share) for _, _, n in CLASSES)
         self.runners = [bed.Runner(site, socket=self.maria.socket, user=story.USER, concurrent=plan.runners,
                                    pause_ms=PAUSE_MS, work={"*": {"sql": WORK}}) for _ in range(plan.runners)]
-        self.moved, self.begin, self.name = set(), time.monotonic(), name
+        self.moved, self.away, self.begin, self.name = {}, {}, time.monotonic(), name
         if is_storm:
             self._blow(first)
         self._watch(lambda: self.n_open() == 0,
@@ -235,9 +238,12 @@ class Replay:
         started = dict(self.site.sql("SELECT a.hook, COUNT(*) FROM ran r JOIN %s a ON a.action_id ="
                                      " r.action_id GROUP BY a.hook" % self.site.table("actions")))
         threads = int(self.site.sql("SHOW GLOBAL STATUS LIKE 'Threads_running'")[0][1])
-        self.moved |= {int(row[0]) for row in self.site.sql(
-            "SELECT a.action_id FROM %s a WHERE a.status = 'pending' AND a.scheduled_date_gmt > %s" % (
-                self.site.table("actions"), self.site.original_sql()))}
+        away = {int(action): int(later) for action, later in self.site.sql(
+            "SELECT a.action_id, UNIX_TIMESTAMP(a.scheduled_date_gmt) FROM %s a WHERE a.status = 'pending'"
+            " AND a.scheduled_date_gmt > %s" % (self.site.table("actions"), self.site.original_sql()))}
+        for action, later in away.items():  # a batch that waits longer gets another date, and stays one
+            self.moved[action] = (self.moved[action][0] if action in self.away else later, later)
+        self.away = away
         self.tell("%6d  %-13s  %-8s  %7d" % (time.monotonic() - self.begin, self.name, self.level(), threads)
                   + "".join("  %8s" % started.get(hook, 0) for _, hook, _ in CLASSES)
                   + "  %8s" % (len(self.moved) or ""))
@@ -265,13 +271,29 @@ def head():
 
 
 def out_of_order(act, name, slack_s=3):
-    """Moved actions of a class that began after one whose date is more than slack_s later.  The slack
-    is what two runners have in their hands at once."""
-    newest, n = 0, 0
-    for action, hook, wait, start in act.runs:
-        if CLASS_OF[hook] == name and action in act.moved:
-            n += start - wait < newest - slack_s
-            newest = max(newest, start - wait)
+    """Moved actions of a class that began after one of a batch that is newer as a whole.
+
+    The guard promises that the batch with the oldest date comes back first, and no more: a batch is what
+    was moved at once, its actions are due together, and a large one comes back in parts.  Batches that
+    were moved in one second have the same later date and cannot be told apart; they were taken in the
+    order of dates, so that one reaches back BATCH actions at most.  What was begun within slack_s is not
+    compared, since runners hold that in their hands, and what ran at its later date did not come back."""
+    runs = [(start, round(start - wait)) + act.moved[action] for action, hook, wait, start in act.runs
+            if CLASS_OF[hook] == name and action in act.moved]
+    dates = {}
+    for _, date, moved_to, _ in runs:
+        dates.setdefault(moved_to, []).append(date)
+    for group in dates.values():
+        group.sort()
+    n, newest, came = 0, float("-inf"), 0   # newest: first date of the newest batch of runs[:came]
+    for start, date, _, _ in runs:
+        while runs[came][0] < start - slack_s:
+            began, its, moved_to, later = runs[came]
+            if began < later:
+                group = dates[moved_to]
+                newest = max(newest, group[max(0, bisect.bisect_left(group, its) + 1 - BATCH)])
+            came += 1
+        n += date < newest
     return n
 
 

@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 import time
+import types
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "..", "demo"))
 
 import lib_actionscheduler as bed  # noqa: E402
 from harness import equal, expect, main, test, until  # noqa: E402
+from replay import out_of_order  # noqa: E402
 
 # Half an hour from now: no follower becomes due while the tests run.
 MINUTE = (int(time.time()) // 60 + 30) % 60
@@ -278,6 +282,37 @@ def whose_deadlock(_):
     for c in (one, two):
         c.close()
     site.close()
+
+
+# ---------------------------------------------------------------- what demo/wordpress concludes
+
+
+def moved_act(*batches, at_later=()):
+    """An act of demo/replay.py with these batches, in the order in which they came back: (the later
+    date they had, dates in the order of starts).  Ten of them begin in a second; those at the places
+    `at_later` were not brought back."""
+    runs, moved = [], {}
+    for later, dates in batches:
+        for date in dates:
+            action, start = len(runs) + 1, 10000 + len(runs) / 10
+            runs.append((action, "facebook_for_woocommerce_product_sync", start - date, start))
+            moved[action] = (later, start if action in at_later else 20000)
+    return types.SimpleNamespace(runs=runs, moved=moved)
+
+
+@test("demo/wordpress: syncs are out of order when they begin after one of a batch that is newer as a whole")
+def _(_folder):
+    first, second = list(range(0, 300)), list(range(300, 600))
+    for what, act, n in (
+            ("the older batch first", moved_act((1, first), (2, second)), 0),
+            ("a batch in parts, by ids", moved_act((1, first[::-1]), (2, second[1::2] + second[::2])), 0),
+            ("the newer batch first", moved_act((1, second), (2, first)), 300),
+            ("a newer batch with an old date in it", moved_act((1, [0, *second]), (2, first[1:])), 0),
+            ("one that the other runner still had", moved_act((1, first[:-1]), (2, second[:10]), (1, [299])), 0),
+            ("two batches with one later date", moved_act((1, first[::-1] + second[::-1])), 0),
+            ("more with one later date than a batch has", moved_act((1, range(999, -1, -1))), 500),
+            ("one that ran at its later date", moved_act((1, [900]), (2, first), at_later=(1,)), 0)):
+        equal(out_of_order(act, "sync"), n, what)
 
 
 main()
