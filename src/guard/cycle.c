@@ -234,7 +234,8 @@ int guard_take_strays(void *ctx, struct site_stray *rows, size_t *n, bool is_tak
         return r;
 }
 
-static int repair(struct guard_site *s, const struct site_plan *plan, struct site_survey *found)
+static int run_repairs(struct guard_site *s, const struct site_plan *plan,
+                       struct site_survey *found)
 {
         struct problem problem;
         found->advice = s->front_problem[0] ? s->front_problem : NULL;
@@ -335,7 +336,7 @@ int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
                 guard_serve_requests(s);
         }
         if (r == OK && plan->mode >= MODE_OBSERVE)
-                r = repair(s, plan, &found);
+                r = run_repairs(s, plan, &found);
         site_survey_release(&found);
         int64_t took_ms = (clock_boot_ns() - began_ns) / NS_PER_MS;
         s->slow_ms = took_ms > s->slow_ms / 2 ? took_ms : s->slow_ms / 2;

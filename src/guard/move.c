@@ -294,7 +294,8 @@ int store_change(struct store *s, size_t n, store_put put, const void *ctx, uint
         return OK;
 }
 
-static int change(struct store *s, struct change *c, uint64_t *ret_moved, struct problem *problem)
+static int change_rows(struct store *s, struct change *c, uint64_t *ret_moved,
+                       struct problem *problem)
 {
         if (c->n)
                 qsort(c->rows, c->n, sizeof(*c->rows), order_by_id);
@@ -310,7 +311,7 @@ int store_move(struct store *s, const struct site_due_row *rows, size_t n, int64
         for (size_t i = 0; i < n; i++)
                 own[i] = (struct change_row){.id = rows[i].row.id, .has_s = rows[i].current_s};
         struct change c = {.rows = own, .n = n, .to_s = to_s, .claims = claims};
-        return change(s, &c, ret_moved, problem);
+        return change_rows(s, &c, ret_moved, problem);
 }
 
 static int change_step(struct store *s, const struct site_step *step, int64_t to_s,
@@ -329,7 +330,7 @@ static int change_step(struct store *s, const struct site_step *step, int64_t to
                            .to_s = to_s,
                            .from_s = step->from_s,
                            .is_return = step->kind == STEP_RETURN};
-        return change(s, &c, ret_moved, problem);
+        return change_rows(s, &c, ret_moved, problem);
 }
 
 int store_shift(struct store *s, const struct site_step *step, uint64_t *ret_moved,

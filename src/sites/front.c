@@ -25,7 +25,7 @@ static bool front_is_wanted(const struct core *core, const struct site *s, struc
                site_tier(core, s, hook) == TIER_CRITICAL;
 }
 
-static int by_row_id(const void *a, const void *b)
+static int front_by_id(const void *a, const void *b)
 {
         const struct front_row *x = a, *y = b;
         return (x->id > y->id) - (x->id < y->id);
@@ -59,7 +59,7 @@ static size_t front_merge(struct front_row *rows, size_t n, const struct front_r
 {
         size_t n_all = n;
         for (size_t i = 0; i < n_old; i++) {
-                bool is_replaced = bsearch(&old[i], rows, n, sizeof(*rows), by_row_id) != NULL;
+                bool is_replaced = bsearch(&old[i], rows, n, sizeof(*rows), front_by_id) != NULL;
                 for (size_t k = 0; old[i].series && k < n && !is_replaced; k++)
                         is_replaced = rows[k].series == old[i].series;
                 if (!is_replaced)
@@ -81,7 +81,7 @@ int sites_front(struct core *core, struct slice site, struct slice hook, struct 
         const struct front *f = front_find(&core->state, site, hook);
         if (f)
                 n_old = front_unpack(&f->values, old);
-        qsort(rows, n_asked, sizeof(*rows), by_row_id);
+        qsort(rows, n_asked, sizeof(*rows), front_by_id);
         for (size_t i = 0; i < n_asked && n_old + n_new < FRONT_ROWS_MAX; i++)
                 if (rows[i].priority && (!n_new || rows[i].id > all[n_new - 1].id))
                         all[n_new++] = rows[i];
@@ -89,7 +89,7 @@ int sites_front(struct core *core, struct slice site, struct slice hook, struct 
         if (r == OK && n_new) {
                 memcpy(rows, all, n_new * sizeof(*rows));
                 size_t n_all = front_merge(all, n_new, old, n_old);
-                qsort(all, n_all, sizeof(*all), by_row_id);
+                qsort(all, n_all, sizeof(*all), front_by_id);
                 front_write(core, site, hook, all, n_all);
                 s->total_fronted += n_new;
                 *n = n_new;
@@ -129,7 +129,7 @@ static struct front_look *front_look_new(const struct front *f, const struct sit
         memcpy(l->old_series, l->old, sizeof(l->old));
         qsort(l->old_series, l->n_old, sizeof(*l->old), front_by_series);
         l->n_seen = n;
-        l->seen = front_sorted(seen, n, by_row_id);
+        l->seen = front_sorted(seen, n, front_by_id);
         l->seen_series = front_sorted(seen, n, front_by_series);
         return l;
 }
@@ -145,7 +145,7 @@ static const struct front_row *front_lookup(const struct front_row *rows, size_t
                                             const struct front_row *rows_series,
                                             const struct front_row *key)
 {
-        const struct front_row *row = bsearch(key, rows, n, sizeof(*rows), by_row_id);
+        const struct front_row *row = bsearch(key, rows, n, sizeof(*rows), front_by_id);
         if (!row && key->series)
                 row = bsearch(key, rows_series, n, sizeof(*rows_series), front_by_series);
         return row;
@@ -160,7 +160,7 @@ static void front_forget(struct core *core, struct slice site, struct slice hook
         for (size_t i = 0; i < l->n_old; i++) {
                 const struct front_row *row = &l->old[i];
                 bool was_asked = bsearch(row, l->asked->rows, l->asked->n_rows, sizeof(*row),
-                                         by_row_id) != NULL;
+                                         front_by_id) != NULL;
                 if (!was_asked || front_lookup(l->seen, l->n_seen, l->seen_series, row))
                         left[n++] = *row;
         }
