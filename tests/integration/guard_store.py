@@ -405,7 +405,7 @@ def _(folder):
     store.end()
 
 
-@test("claimed, running, finished and edited actions are left alone")
+@test("claimed, running, finished and edited actions are left alone; a claim does not keep a date from coming back")
 def _(folder):
     site = fresh("edited")
     ids = [site.add_simple("sync", NOW - 1000 + i) for i in range(10)]
@@ -424,8 +424,9 @@ def _(folder):
     equal([int(i) for i in store("keep", LATER)], ids[5:], "those that have the date")
     site.sql("UPDATE %s SET claim_id = 7 WHERE action_id = %d" % (table, ids[5]))
     site.sql("UPDATE %s SET scheduled_date_gmt = '%s' WHERE action_id = %d" % (table, utc(NOW + 5), ids[6]))
-    equal(store.number("return", LATER, 0), 3, "returned")
-    equal(dates(site, "action_id > %d" % ids[6]), {a: d for a, d in before.items() if a > ids[6]}, "dates")
+    equal(store.number("return", LATER, 0), 4, "returned")
+    back = "action_id IN (%s)" % ", ".join(str(i) for i in [ids[5]] + ids[7:])
+    equal(dates(site, back), {a: d for a, d in before.items() if a == ids[5] or a > ids[6]}, "dates")
     store.end()
 
 
