@@ -378,6 +378,15 @@ if ($weir_is_reserved) {
     exit(0);
 }
 
+/* weir work ends it by SIGTERM: the action that runs comes to its end, and the claim is given back. */
+$weir_is_leaving = false;
+if (function_exists('pcntl_async_signals') && function_exists('pcntl_signal')) {
+    pcntl_async_signals(true);
+    pcntl_signal(SIGTERM, function () use (&$weir_is_leaving) { $weir_is_leaving = true; });
+}
+add_filter('action_scheduler_maximum_execution_time_likely_to_be_exceeded', function ($is) use (&$weir_is_leaving) {
+    return $is || $weir_is_leaving;
+}, PHP_INT_MAX);
 add_filter('action_scheduler_queue_runner_concurrent_batches', function ($batches) {
     return max((int) $batches, (int) getenv('WEIR_RUNNERS'));
 }, 1);

@@ -120,8 +120,11 @@ class ActionScheduler_QueueRunner
         $wpdb->insert($wpdb->prefix . 'ran', array('action_id' => $id, 'pid' => getmypid(),
             'at' => gmdate('Y-m-d H:i:s')));
         do_action($hook);
-        for (clearstatcache(); file_exists(STAND_IN . '/hold'); clearstatcache())
+        for (clearstatcache(); file_exists(STAND_IN . '/hold'); clearstatcache()) {
             usleep(20000);
+            if ($this->is_over())
+                touch(STAND_IN . '/leaving');
+        }
         $this->set_status($id, 'complete');
     }
 
@@ -140,11 +143,19 @@ class ActionScheduler_QueueRunner
             return 0;
         do {
             $claim = $store->stake_claim(25);
-            foreach ($claim->get_actions() as $id)
+            foreach ($claim->get_actions() as $id) {
                 $this->process_action($id, $context);
+                if ($this->is_over())
+                    break;
+            }
             $store->release_claim($claim);
-        } while ($claim->get_actions());
+        } while ($claim->get_actions() && !$this->is_over());
         return 0;
+    }
+
+    private function is_over()
+    {
+        return apply_filters('action_scheduler_maximum_execution_time_likely_to_be_exceeded', false, $this, 1, 0, 30);
     }
 }
 

@@ -425,6 +425,22 @@ def shop(folder, **prefixes):
         s.end()
 
 
+@test("a runner that is stopped ends its action and gives the rest of its batch back")
+def stopped_gently(folder):
+    with shop(folder, shop="wp_") as s:
+        s.hold()
+        s.add(RENEWAL, 3)
+        work = s.work("shop", "--reserved", "0", "--php", "php")
+        s.wait(RENEWAL, in_progress=1, pending=2)
+        work.send_signal(signal.SIGTERM)
+        until(lambda: os.path.exists(s.folder + "/leaving"), what="the runner knows that it is to end")
+        s.hold(False)
+        equal(work.wait(HANG_S), 0, "exit code of weir work")
+        equal(s.counts(RENEWAL), {"complete": 1, "pending": 2}, "renewals")
+        equal(s.site.sql("SELECT COUNT(*) FROM wp_actionscheduler_actions WHERE claim_id != 0"), [["0"]], "claimed")
+        s.check()
+
+
 @test("the reserved runner runs critical hooks only, without a pause, and is told when the list changes")
 def reserved(folder):
     with shop(folder) as s:
