@@ -112,15 +112,25 @@ static int move_page(struct guard_site *s, const struct site_plan *plan, struct 
         return move_rows(s, plan, step, rows, *ret_n, NULL);
 }
 
-/* A runner looks before each of its actions whether the action is still in its claim and due, and
- * else gives the rest of its batch back and claims anew, what is first in front.  So batches that
- * were begun end after their current action when what is left in them has to wait.  The rows stay
- * in the claim until the runner releases it: nobody else can run them meanwhile. */
+static bool has_moves(const struct site_plan *plan)
+{
+        for (size_t i = 0; i < plan->n_steps; i++)
+                if (plan->steps[i].kind == STEP_MOVE)
+                        return true;
+        return false;
+}
+
+/* Before each action a runner checks that it is still in its claim and due.  If not, it releases
+ * the rest of its batch and claims again, critical actions first.  So moving the rest of a batch
+ * ends the batch after its current action.  The rows stay in the claim until the runner releases
+ * it: no other runner can run them meanwhile. */
 int guard_cut_batches(struct guard_site *s)
 {
         struct store_claims claims;
         struct problem problem;
         struct site_plan *plan = &s->plan;
+        if (!has_moves(plan))
+                return OK;
         int r = store_read_claims(&s->store, &claims, &problem);
         for (size_t i = 0; r == OK && claims.n && i < plan->n_steps; i++) {
                 struct site_due_row rows[SITE_ROWS_MAX];
@@ -149,9 +159,9 @@ static void adapt_page(struct guard_site *s, int64_t locked_ns)
                 s->move_rows = s->move_rows * 2 < SITE_ROWS_MAX ? s->move_rows * 2 : SITE_ROWS_MAX;
 }
 
-/* Front first, moves second: runners wait for the row locks of a page, so after each they have as
- * much time for themselves.  Moves never stop for actions of the critical tier: what runs instead
- * of being moved is what they wait for. */
+/* Front first, moves second: runners wait for the row locks of a page, so the guard rests as long
+ * as it held them.  Moves never stop for actions of the critical tier: an action that is not moved
+ * runs, and they wait for it. */
 static void give_way(struct guard_site *s, int64_t locked_ns)
 {
         int64_t rest_ms = locked_ns / NS_PER_MS;

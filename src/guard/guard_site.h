@@ -101,8 +101,8 @@ bool guard_is_interrupted(struct guard_site *s);
 
 /* *ret_rest_ms: 0: until the next interval. */
 int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms) MUST_CHECK;
-/* Actions of the critical tier wait: ends batches that runners have begun, where the rest of them
- * is to be deferred. */
+/* For when actions of the critical tier wait: ends batches that runners have begun, if the rest of
+ * them has to be deferred. */
 int guard_cut_batches(struct guard_site *s) MUST_CHECK;
 /* *budget: rows that may still be changed in this cycle. */
 int guard_do_step(struct guard_site *s, const struct site_plan *plan, struct site_step *step,

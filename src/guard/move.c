@@ -5,9 +5,9 @@
  * between them, with the conditions that make it harmless: pending, unclaimed, and of the date that
  * it was seen with.  A runner that claimed an action meanwhile and a person who edited it win.
  *
- * Of a batch that a runner has begun, what is left is moved with another condition: it is in that
- * claim still.  It stays in it until the runner releases it, which it does before its next action.
- * A return may come before that, so it asks for no claim: the runner runs the action then.
+ * The rest of a batch that a runner has begun is moved only while it is in that claim.  It stays
+ * there until the runner releases it, before its next action.  A return may come earlier, so it
+ * accepts any claim: the runner then runs the action.
  *
  * Each row has its own date, before or after.  In the statement these are two lists,
  *
@@ -169,7 +169,7 @@ struct change {
         int64_t to_s;          /* of all rows; 0: each has its own */
         const int64_t *from_s; /* two dates that a row may have, 0: none; NULL: each its own */
         const struct store_claims *claims; /* in which the rows are; NULL: in none */
-        bool is_return;                    /* in whichever claim a row is */
+        bool is_return;                    /* a row may be in any claim */
 };
 
 static int order_by_id(const void *a, const void *b)
